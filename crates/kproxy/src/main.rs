@@ -1,0 +1,3 @@
+//! kproxy command line.
+
+fn main() {}

@@ -1,0 +1,3 @@
+//! Repository tasks.
+
+fn main() {}
