@@ -1,1 +1,38 @@
-//! See the crate description.
+//! Zero-allocation encoder and borrowed decoder for netlink, nfnetlink and nf_tables messages.
+//!
+//! ```text
+//! datagram  = message, message, …                 each padded to 4 bytes
+//! message   = nlmsghdr (16, native order) | nfgenmsg (4) | attribute …
+//! attribute = nla_len u16 (native) | nla_type u16 (native) | payload | padding to 4
+//! payload   = value (nf_tables integers: network order) | nested attributes
+//! ```
+//!
+//! Two byte orders live side by side on this wire. Netlink's own headers are in the host's order
+//! ([`byteorder::NativeEndian`]); every integer *value* of nfnetlink is in network order
+//! ([`byteorder::NetworkEndian`]). Each load and store in this crate names the one it means.
+//! Set keys and data are opaque bytes to the kernel; [`nft::value`] says which order each has.
+//!
+//! Encoding writes into a caller's buffer through an [`Encoder`]; the same code run over a
+//! [`LenCounter`] tells the length beforehand. Decoding borrows from the received buffer. Neither
+//! allocates, panics on input, nor lets a length wrap.
+#![no_std]
+#![forbid(unsafe_code)]
+
+#[cfg(feature = "std")]
+extern crate std;
+
+#[macro_use]
+mod macros;
+
+mod attr;
+mod cursor;
+mod error;
+mod wire;
+
+pub mod msg;
+pub mod nft;
+
+pub use attr::{Attr, AttrBytes, AttrValue, Attrs, NLA_F_NESTED, NLA_F_NET_BYTEORDER, put_attr};
+pub use cursor::{Encoder, LenCounter, Nest, SliceCursor};
+pub use error::{DecodeError, DecodeErrorKind, EncodeError};
+pub use wire::{ALIGN, ATTR_HEADER_LEN, MAX_ATTR_PAYLOAD, align};

@@ -1,1 +1,15 @@
-//! See the crate description.
+//! Pure planner: from Services, EndpointSlices, the own Node and ServiceCIDRs to the wanted
+//! nf_tables state, and from each change to the smallest transaction.
+//!
+//! No I/O, no clock, no threads: time is an argument, the same inputs give the same plan. One
+//! [`Planner`](crate) serves one IP family; two families share nothing.
+//!
+//! ```text
+//! object::Change ──> model (slim arenas, dirty Service ports)
+//!                      └─> policy (which endpoints, which frontends)
+//!                            └─> plan::Transaction, plan::Transaction, … ──> (kproxy lowers, commits)
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod object;
+pub mod plan;

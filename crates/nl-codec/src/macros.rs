@@ -1,0 +1,189 @@
+//! Two macros that keep an object's wire table in one place: attribute number, field, type.
+
+/// A struct that is a list of attributes, each field optional, encoded in the order written.
+/// Attributes the struct does not know are skipped on decode.
+macro_rules! attr_struct {
+    (
+        $(#[$meta:meta])*
+        pub struct $name:ident $(<$lt:lifetime>)? {
+            $( $(#[$fmeta:meta])* $num:literal => $field:ident : $ty:ty, )*
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, Default, PartialEq)]
+        #[non_exhaustive]
+        pub struct $name $(<$lt>)? {
+            $( $(#[$fmeta])* pub $field: Option<$ty>, )*
+        }
+
+        impl $(<$lt>)? $name $(<$lt>)? {
+            /// Appends the attributes that are present.
+            ///
+            /// # Errors
+            /// See [`crate::EncodeError`].
+            #[inline]
+            pub fn encode_attrs<E: crate::Encoder>(
+                &self,
+                enc: &mut E,
+            ) -> Result<(), crate::EncodeError> {
+                $( if let Some(value) = &self.$field {
+                    crate::put_attr(enc, $num, value)?;
+                } )*
+                let _ = &enc;
+                Ok(())
+            }
+        }
+
+        attr_struct!(@decode $name, [$($lt)?], { $( $num => $field, )* });
+    };
+    (@decode $name:ident, [$lt:lifetime], { $($num:literal => $field:ident,)* }) => {
+        impl<$lt> $name<$lt> {
+            /// Reads the attributes; unknown ones are skipped, the last of a kind wins.
+            ///
+            /// # Errors
+            /// See [`crate::DecodeError`].
+            pub fn decode_attrs(attrs: crate::Attrs<$lt>) -> Result<Self, crate::DecodeError> {
+                attr_struct!(@body attrs, $name, { $($num => $field,)* })
+            }
+        }
+        impl<$lt> crate::AttrValue<$lt> for $name<$lt> {
+            attr_struct!(@nest $lt);
+        }
+    };
+    (@decode $name:ident, [], { $($num:literal => $field:ident,)* }) => {
+        impl $name {
+            /// Reads the attributes; unknown ones are skipped, the last of a kind wins.
+            ///
+            /// # Errors
+            /// See [`crate::DecodeError`].
+            pub fn decode_attrs(attrs: crate::Attrs<'_>) -> Result<Self, crate::DecodeError> {
+                attr_struct!(@body attrs, $name, { $($num => $field,)* })
+            }
+        }
+        impl<'a> crate::AttrValue<'a> for $name {
+            attr_struct!(@nest 'a);
+        }
+    };
+    (@body $attrs:ident, $name:ident, { $($num:literal => $field:ident,)* }) => {{
+        #[allow(unused_mut, reason = "a struct may have no attributes")]
+        let mut out = Self::default();
+        for attr in $attrs {
+            let attr = attr?;
+            match attr.kind {
+                $( $num => out.$field = Some(
+                    attr.value(concat!(stringify!($name), ".", stringify!($field)))?
+                ), )*
+                _ => {}
+            }
+        }
+        Ok(out)
+    }};
+    (@nest $lt:lifetime) => {
+        #[inline]
+        fn encode<E: crate::Encoder>(
+            &self,
+            attr: u16,
+            enc: &mut E,
+        ) -> Result<(), crate::EncodeError> {
+            let mut nest = enc.nest(attr)?;
+            self.encode_attrs(&mut *nest)?;
+            nest.end()
+        }
+
+        #[inline]
+        fn decode(
+            attr: &crate::Attr<$lt>,
+            _what: &'static str,
+        ) -> Result<Self, crate::DecodeError> {
+            Self::decode_attrs(attr.nested())
+        }
+    };
+}
+
+/// A number with known names; unknown numbers survive a round trip.
+macro_rules! open_enum {
+    (
+        $(#[$meta:meta])*
+        pub struct $name:ident($int:ty) {
+            $( $(#[$vmeta:meta])* $variant:ident = $num:expr, $text:literal; )*
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(pub $int);
+
+        impl $name {
+            $( $(#[$vmeta])* pub const $variant: Self = Self($num); )*
+
+            /// The name nft or the kernel headers use, if known.
+            #[must_use]
+            pub const fn name(self) -> Option<&'static str> {
+                match self.0 {
+                    $( x if x == $num => Some($text), )*
+                    _ => None,
+                }
+            }
+        }
+
+        impl core::fmt::Display for $name {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                match self.name() {
+                    Some(name) => f.write_str(name),
+                    None => write!(f, "{}", self.0),
+                }
+            }
+        }
+
+        impl core::fmt::Debug for $name {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                match self.name() {
+                    Some(name) => write!(f, "{}({name})", stringify!($name)),
+                    None => write!(f, "{}({})", stringify!($name), self.0),
+                }
+            }
+        }
+
+        impl<'a> crate::AttrValue<'a> for $name {
+            #[inline]
+            fn encode<E: crate::Encoder>(
+                &self,
+                attr: u16,
+                enc: &mut E,
+            ) -> Result<(), crate::EncodeError> {
+                crate::put_attr(enc, attr, &self.0)
+            }
+
+            #[inline]
+            fn decode(
+                attr: &crate::Attr<'a>,
+                what: &'static str,
+            ) -> Result<Self, crate::DecodeError> {
+                attr.value(what).map(Self)
+            }
+        }
+    };
+}
+
+/// Flag bits as one attribute; unknown bits survive a round trip.
+macro_rules! flags_value {
+    ($($name:ident),+ $(,)?) => {$(
+        impl<'a> crate::AttrValue<'a> for $name {
+            #[inline]
+            fn encode<E: crate::Encoder>(
+                &self,
+                attr: u16,
+                enc: &mut E,
+            ) -> Result<(), crate::EncodeError> {
+                crate::put_attr(enc, attr, &self.bits())
+            }
+
+            #[inline]
+            fn decode(
+                attr: &crate::Attr<'a>,
+                what: &'static str,
+            ) -> Result<Self, crate::DecodeError> {
+                attr.value(what).map(Self::from_bits_retain)
+            }
+        }
+    )+};
+}

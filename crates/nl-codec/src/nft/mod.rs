@@ -1,0 +1,12 @@
+//! nf_tables: objects, expressions, values (`include/uapi/linux/netfilter/nf_tables.h`).
+
+pub mod expr;
+pub mod value;
+
+mod reg;
+mod str;
+
+pub use expr::{Expr, Exprs};
+pub use reg::Register;
+pub use str::Str;
+pub use value::{Data, Value, Verdict, VerdictCode};

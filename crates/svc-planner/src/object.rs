@@ -1,0 +1,182 @@
+//! What the planner is told: API objects reduced to what balancing needs. Parsing, defaulting and
+//! complaints about bad fields are the caller's; everything here is already valid.
+
+use core::net::IpAddr;
+
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
+
+/// Seconds since the Unix epoch.
+pub type Seconds = u64;
+
+/// Layer 4 protocol; the number is the IP protocol number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+#[repr(u8)]
+#[non_exhaustive]
+pub enum Protocol {
+    /// TCP, 6.
+    Tcp = 6,
+    /// UDP, 17.
+    Udp = 17,
+    /// SCTP, 132.
+    Sctp = 132,
+}
+
+/// Namespace and name of an object.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ObjectName {
+    /// Namespace.
+    pub namespace: Box<str>,
+    /// Name.
+    pub name: Box<str>,
+}
+
+/// One change of the cluster's state, as delivered by a watch or a folder of manifests.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Change {
+    /// A Service was added or changed.
+    Service(Service),
+    /// A Service is gone, or is none of ours any more (ExternalName, headless, foreign proxy).
+    ServiceGone(ObjectName),
+    /// An EndpointSlice was added or changed.
+    EndpointSlice(EndpointSlice),
+    /// An EndpointSlice is gone.
+    EndpointSliceGone(ObjectName),
+    /// The own Node was added or changed.
+    Node(Node),
+    /// The own Node is gone.
+    NodeGone,
+    /// A ServiceCIDR was added or changed.
+    ServiceCidr {
+        /// Object name.
+        name: Box<str>,
+        /// Its CIDRs of any family.
+        cidrs: SmallVec<[IpNet; 2]>,
+    },
+    /// A ServiceCIDR is gone.
+    ServiceCidrGone(Box<str>),
+}
+
+/// Traffic policy, internal or external.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum TrafficPolicy {
+    /// Any endpoint.
+    #[default]
+    Cluster,
+    /// Endpoints of this node only.
+    Local,
+}
+
+/// How an endpoint is chosen for a new connection.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Algorithm {
+    /// Uniformly at random (`numgen random`).
+    #[default]
+    Random,
+}
+
+/// A Service that this proxy serves: it has a ClusterIP and is neither headless nor ExternalName.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Service {
+    /// Namespace and name.
+    pub name: ObjectName,
+    /// `metadata.creationTimestamp`; decides between Services that claim the same frontend
+    /// (oldest wins, then namespace/name). Absent counts as newest.
+    pub created: Option<Seconds>,
+    /// Its ClusterIPs of any family.
+    pub cluster_ips: SmallVec<[IpAddr; 2]>,
+    /// `spec.externalIPs`.
+    pub external_ips: SmallVec<[IpAddr; 1]>,
+    /// `status.loadBalancer.ingress[].ip` whose ipMode is VIP or absent.
+    pub load_balancer_ips: SmallVec<[IpAddr; 1]>,
+    /// `spec.loadBalancerSourceRanges`; empty means unrestricted.
+    pub source_ranges: SmallVec<[IpNet; 1]>,
+    /// `spec.internalTrafficPolicy`.
+    pub internal_policy: TrafficPolicy,
+    /// `spec.externalTrafficPolicy`.
+    pub external_policy: TrafficPolicy,
+    /// ClientIP affinity timeout in seconds; `None` is no affinity.
+    pub affinity: Option<u32>,
+    /// `spec.healthCheckNodePort`, 0 if none.
+    pub health_check_node_port: u16,
+    /// Balancing method.
+    pub algorithm: Algorithm,
+    /// `spec.ports`.
+    pub ports: SmallVec<[ServicePort; 2]>,
+}
+
+/// One port of a Service.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ServicePort {
+    /// Port name, "" if unnamed; EndpointSlice ports are matched by it and the protocol.
+    pub name: Box<str>,
+    /// Protocol.
+    pub protocol: Protocol,
+    /// Port of the Service's addresses.
+    pub port: u16,
+    /// Node port, 0 if none.
+    pub node_port: u16,
+}
+
+/// An EndpointSlice with a Service label and an IP address type.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EndpointSlice {
+    /// Namespace and name of the slice.
+    pub name: ObjectName,
+    /// Label `kubernetes.io/service-name`; the Service is in the same namespace.
+    pub service: Box<str>,
+    /// Ports; an endpoint serves each of them.
+    pub ports: SmallVec<[SlicePort; 2]>,
+    /// Endpoints.
+    pub endpoints: Vec<Endpoint>,
+}
+
+/// One port of an EndpointSlice.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct SlicePort {
+    /// Name, "" if null.
+    pub name: Box<str>,
+    /// Protocol, TCP if null.
+    pub protocol: Protocol,
+    /// Number; slices' ports without one never get here.
+    pub port: u16,
+}
+
+/// One endpoint of an EndpointSlice.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Endpoint {
+    /// First address.
+    pub address: IpAddr,
+    /// Condition `ready`, null = true.
+    pub ready: bool,
+    /// Condition `serving`, null = true.
+    pub serving: bool,
+    /// Condition `terminating`, null = false.
+    pub terminating: bool,
+    /// `nodeName`.
+    pub node: Option<Box<str>>,
+    /// `hints.forZones[].name`.
+    pub zone_hints: SmallVec<[Box<str>; 1]>,
+    /// `hints.forNodes[].name`.
+    pub node_hints: SmallVec<[Box<str>; 1]>,
+    /// Share of new connections relative to the Service's other endpoints.
+    pub weight: u16,
+}
+
+/// The own Node.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Node {
+    /// Name.
+    pub name: Box<str>,
+    /// Node IPs in order of preference (InternalIP before ExternalIP), any family.
+    pub addresses: SmallVec<[IpAddr; 2]>,
+    /// `spec.podCIDRs`.
+    pub pod_cidrs: SmallVec<[IpNet; 2]>,
+    /// Label `topology.kubernetes.io/zone`.
+    pub zone: Option<Box<str>>,
+}
