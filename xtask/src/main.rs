@@ -1,3 +1,42 @@
-//! Repository tasks.
+//! Repository tasks, run as `cargo xtask <task>`.
 
-fn main() {}
+mod arrows;
+mod ci;
+mod packages;
+mod policy;
+mod sh;
+mod test;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(
+    name = "cargo xtask",
+    about = "Repository tasks",
+    disable_help_subcommand = true
+)]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Run the whole test suite; needs root for the kernel tests
+    Test(test::Args),
+    /// Everything that must hold before landing: fmt, clippy, docs, checks, tests
+    Ci,
+    /// Check that crates depend on each other in one direction only
+    CheckArrows,
+    /// Check licences, banned crates and sources of all dependencies against deny.toml
+    CheckPolicy,
+}
+
+fn main() -> anyhow::Result<()> {
+    match Cli::parse().task {
+        Task::Test(args) => test::run(&args),
+        Task::Ci => ci::run(),
+        Task::CheckArrows => arrows::check(),
+        Task::CheckPolicy => policy::check(),
+    }
+}

@@ -1,0 +1,41 @@
+//! Debian packages that the tests use.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Result, bail};
+
+use crate::sh;
+
+/// Program → package that brings it.
+const NEEDED: &[(&str, &str)] = &[("nft", "nftables")];
+
+/// Installs what is missing, when that is possible; otherwise names it.
+pub(crate) fn ensure() -> Result<()> {
+    let missing: Vec<_> = NEEDED
+        .iter()
+        .filter(|(program, _)| !on_path(program))
+        .map(|(_, package)| *package)
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    if !on_path("apt-get") || !crate::test::is_root() {
+        bail!("install these Debian packages first: {}", missing.join(" "));
+    }
+    sh::run(Command::new("apt-get").args(["update", "-qq"]))?;
+    sh::run(
+        Command::new("apt-get")
+            .env("DEBIAN_FRONTEND", "noninteractive")
+            .args(["install", "-y", "-qq", "--no-install-recommends"])
+            .args(&missing),
+    )
+}
+
+/// Whether a program is found; system folders count even when PATH lacks them.
+pub(crate) fn on_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(["/usr/sbin", "/sbin"].map(Into::into))
+        .any(|folder| Path::new(&folder).join(program).is_file())
+}

@@ -1,0 +1,119 @@
+//! `cargo xtask test`: the whole suite, with what was skipped and why.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::Stdio;
+
+use anyhow::{Context, Result, bail};
+
+use crate::{packages, sh};
+
+#[derive(clap::Args, Default)]
+pub(crate) struct Args {
+    /// Only tests whose name contains this
+    filter: Option<String>,
+    /// Long forms of the race, property and scale tests as well
+    #[arg(long)]
+    long: bool,
+}
+
+/// Runs everything once; fails if a test fails, or if one is skipped while `CI=true`.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    packages::ensure()?;
+    let skips = sh::root().join("target/skipped-tests.txt");
+    std::fs::create_dir_all(sh::root().join("target"))?;
+    std::fs::write(&skips, "")?;
+
+    let mut tally = Tally::default();
+    for suite in [
+        &["--workspace", "--all-targets", "--all-features"][..],
+        &["--workspace", "--doc"],
+    ] {
+        let mut command = sh::cargo(&["test", "--locked", "--no-fail-fast"]);
+        command
+            .args(suite)
+            .env("KPROXY_SKIPPED", &skips)
+            .stdout(Stdio::piped());
+        if args.long {
+            command.env("KPROXY_LONG", "1");
+        }
+        command.arg("--").args(&args.filter);
+        tally.run(&mut command)?;
+    }
+
+    let skipped = std::fs::read_to_string(&skips)?;
+    for line in skipped.lines() {
+        println!("skipped: {line}");
+    }
+    let (passed, failed, skipped) = (tally.passed, tally.failed, skipped.lines().count());
+    println!("{passed} passed, {failed} failed, {skipped} skipped");
+    if failed > 0 || tally.broken {
+        bail!("the test suite failed");
+    }
+    if passed == 0 {
+        bail!("no test ran");
+    }
+    if skipped > 0 && std::env::var("CI").as_deref() == Ok("true") {
+        bail!("skipped tests are failures when CI=true");
+    }
+    Ok(())
+}
+
+/// Whether kernel tests can run.
+pub(crate) fn is_root() -> bool {
+    std::fs::read_to_string("/proc/self/status").is_ok_and(|status| {
+        status.lines().any(|line| {
+            line.strip_prefix("Uid:")
+                .and_then(|ids| ids.split_whitespace().nth(1))
+                == Some("0")
+        })
+    })
+}
+
+#[derive(Default)]
+struct Tally {
+    passed: usize,
+    failed: usize,
+    broken: bool,
+}
+
+impl Tally {
+    /// Runs a `cargo test` and adds up the closing lines of its test programs.
+    fn run(&mut self, command: &mut std::process::Command) -> Result<()> {
+        eprintln!("$ {}", sh::shown(command));
+        let mut child = command.spawn().context("cannot run cargo test")?;
+        let stdout = child.stdout.take().context("no output of cargo test")?;
+        let mut out = std::io::stdout().lock();
+        for line in BufReader::new(stdout).lines() {
+            let line = line?;
+            if let Some(counts) = line.strip_prefix("test result: ") {
+                self.passed += count(counts, "passed");
+                self.failed += count(counts, "failed");
+            }
+            writeln!(out, "{line}")?;
+        }
+        self.broken |= !child.wait()?.success();
+        Ok(())
+    }
+}
+
+/// The number before `word` in "ok. 6 passed; 0 failed; …".
+fn count(line: &str, word: &str) -> usize {
+    let words: Vec<_> = line
+        .split([' ', ';'])
+        .filter(|word| !word.is_empty())
+        .collect();
+    let at = words.iter().position(|candidate| *candidate == word);
+    at.and_then(|at| words.get(at.checked_sub(1)?)?.parse().ok())
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn closing_lines_are_read() {
+        let line = "ok. 12 passed; 3 failed; 0 ignored; 0 measured; 1 filtered out";
+        assert_eq!((count(line, "passed"), count(line, "failed")), (12, 3));
+    }
+}
