@@ -2,6 +2,7 @@
 
 mod arrows;
 mod ci;
+mod nft_versions;
 mod packages;
 mod policy;
 mod sh;
@@ -30,6 +31,8 @@ enum Task {
     CheckArrows,
     /// Check licences, banned crates and sources of all dependencies against deny.toml
     CheckPolicy,
+    /// Fetch the nft releases that listings are tested with, into a cache outside the tree
+    NftVersions,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -38,5 +41,6 @@ fn main() -> anyhow::Result<()> {
         Task::Ci => ci::run(),
         Task::CheckArrows => arrows::check(),
         Task::CheckPolicy => policy::check(),
+        Task::NftVersions => nft_versions::run(),
     }
 }
