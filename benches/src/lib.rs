@@ -1,1 +1,5 @@
-//! Support code of the benchmarks.
+//! What the benchmarks share: generated clusters, the same clusters as nft text, medians.
+
+pub mod cluster;
+pub mod ruleset;
+pub mod stats;

@@ -1,0 +1,28 @@
+//! Medians and ratios.
+
+use core::time::Duration;
+
+/// The median of some durations; zero of none.
+#[must_use]
+pub fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times.get(times.len() / 2).copied().unwrap_or_default()
+}
+
+/// `a` as a multiple of `b`.
+#[must_use]
+pub fn ratio(a: Duration, b: Duration) -> f64 {
+    a.as_secs_f64() / b.as_secs_f64().max(f64::MIN_POSITIVE)
+}
+
+/// A duration in the unit that suits it, e.g. `8.1 µs`.
+#[must_use]
+pub fn shown(time: Duration) -> String {
+    let nanos = time.as_secs_f64() * 1e9;
+    match nanos {
+        n if n < 1e3 => format!("{n:.0} ns"),
+        n if n < 1e6 => format!("{:.1} µs", n / 1e3),
+        n if n < 1e9 => format!("{:.2} ms", n / 1e6),
+        n => format!("{:.2} s", n / 1e9),
+    }
+}
