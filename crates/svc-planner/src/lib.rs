@@ -11,5 +11,12 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod config;
 pub mod object;
 pub mod plan;
+pub mod report;
+
+mod planner;
+
+pub use config::Config;
+pub use planner::{Inventory, Next, Planner};

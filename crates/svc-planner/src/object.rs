@@ -58,6 +58,8 @@ pub enum Change {
     },
     /// A ServiceCIDR is gone.
     ServiceCidrGone(Box<str>),
+    /// All addresses of this host's interfaces, any family.
+    HostAddresses(Vec<IpAddr>),
 }
 
 /// Traffic policy, internal or external.

@@ -45,12 +45,41 @@ pub struct Transaction {
     pub elements: Vec<SetChange>,
     /// Append rules.
     pub add_rules: Vec<Rule>,
+    /// Delete sets and maps; before chains, because the rows of a verdict map hold theirs.
+    pub delete_sets: Vec<Name>,
     /// Delete chains.
     pub delete_chains: Vec<Name>,
-    /// Delete sets and maps.
-    pub delete_sets: Vec<Name>,
     /// Delete the table with everything in it.
     pub delete_table: bool,
+}
+
+impl Transaction {
+    /// A transaction that does nothing yet.
+    #[must_use]
+    pub const fn new(family: Family) -> Self {
+        Self {
+            family,
+            add_table: false,
+            flush_chains: Vec::new(),
+            replace_chains: Vec::new(),
+            add_sets: Vec::new(),
+            add_chains: Vec::new(),
+            elements: Vec::new(),
+            add_rules: Vec::new(),
+            delete_sets: Vec::new(),
+            delete_chains: Vec::new(),
+            delete_table: false,
+        }
+    }
+
+    /// Number of rows deleted and added.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.elements
+            .iter()
+            .map(|change| change.delete.len() + change.add.len())
+            .sum()
+    }
 }
 
 /// A base or regular chain.
@@ -130,6 +159,10 @@ pub enum KeyType {
     Class,
     /// group number . slot, both host order (`classid . mark`).
     Slot,
+    /// group number, host order (`classid`).
+    Group,
+    /// instance . sequence number, both host order (`classid . mark`).
+    State,
     /// address . address . protocol . port
     Hairpin,
 }
@@ -204,6 +237,15 @@ pub enum Key {
         group: u32,
         /// Slot number.
         slot: u32,
+    },
+    /// A group.
+    Group(u32),
+    /// Marks the state the kernel is in: replaced in every transaction.
+    State {
+        /// Whose numbering it is.
+        instance: u32,
+        /// Number of the transaction.
+        sequence: u32,
     },
     /// An endpoint talking to itself: (address . address . protocol . port).
     Hairpin {

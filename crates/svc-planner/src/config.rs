@@ -1,0 +1,84 @@
+//! What the planner is configured with.
+
+use core::time::Duration;
+
+use ipnet::IpNet;
+
+use crate::plan::Name;
+
+/// Settings of a [`Planner`](crate::Planner).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// Name of the own Node; endpoints with this `nodeName` are local.
+    pub node_name: Box<str>,
+    /// Bit of the packet mark that asks for masquerading, 0 to 31 (`iptables.masqueradeBit`).
+    pub masquerade_bit: u8,
+    /// Masquerade all traffic to ClusterIPs.
+    pub masquerade_all: bool,
+    /// Which sources count as pods of this node or cluster.
+    pub local: LocalDetector,
+    /// Where node ports are served.
+    pub node_port_addresses: NodePortAddresses,
+    /// Rows after which a transaction is closed; one Service port may exceed it.
+    pub chunk: usize,
+    /// How long a row, slot, chain or map outlives the commit that stopped its use: a packet may
+    /// still be on its way through it.
+    pub hold: Duration,
+    /// How long a new chain rests before the first row leads to it.
+    pub settle: Duration,
+    /// Look the frontend up a second time when the first lookup missed. For kernels before 6.17,
+    /// on which a lookup may find neither the old nor the new row of a replacement.
+    pub repeat_lookup: bool,
+    /// Upper bound of any map's size.
+    pub max_rows: u32,
+    /// A number that tells this numbering of kernel states from earlier ones, e.g. random.
+    pub instance: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            node_name: Box::default(),
+            masquerade_bit: 14,
+            masquerade_all: false,
+            local: LocalDetector::None,
+            node_port_addresses: NodePortAddresses::Primary,
+            chunk: 50_000,
+            hold: Duration::from_secs(1),
+            settle: Duration::from_millis(5),
+            repeat_lookup: false,
+            max_rows: 3 << 23,
+            instance: 0,
+        }
+    }
+}
+
+/// How local sources are recognised (`detectLocalMode`).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LocalDetector {
+    /// Not at all.
+    #[default]
+    None,
+    /// By source address (`ClusterCIDR`).
+    Cidr(IpNet),
+    /// By source address: the first pod CIDR of the own Node (`NodeCIDR`).
+    NodeCidr,
+    /// By input interface (`BridgeInterface`).
+    Iifname(Name),
+    /// By the beginning of the input interface's name (`InterfaceNamePrefix`).
+    IifnamePrefix(Name),
+}
+
+/// On which addresses node ports are served (`nodePortAddresses`).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NodePortAddresses {
+    /// The Node's first address of the family; all if it has none.
+    #[default]
+    Primary,
+    /// All local addresses but loopback.
+    All,
+    /// Host addresses inside these prefixes; all if none is of this family.
+    Prefixes(Vec<IpNet>),
+}

@@ -1,0 +1,85 @@
+//! What the planner could not do, by name.
+
+use core::fmt;
+use core::net::IpAddr;
+
+use thiserror::Error;
+
+use crate::object::{ObjectName, Protocol};
+
+/// Name of a Service port.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PortName {
+    /// The Service.
+    pub service: ObjectName,
+    /// Port name, "" if unnamed.
+    pub port: Box<str>,
+    /// Protocol.
+    pub protocol: Protocol,
+}
+
+impl fmt::Display for PortName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            service,
+            port,
+            protocol,
+        } = self;
+        write!(
+            f,
+            "{}/{}:{port}/{protocol:?}",
+            service.namespace, service.name
+        )
+    }
+}
+
+/// A Service port that is not, or not fully, served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// Which one.
+    pub port: PortName,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// Why a Service port is not, or not fully, served.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Reason {
+    /// Another Service claims the same address and port and is older, or first by name.
+    #[error("{address}:{number} belongs to {winner}")]
+    AddressTaken {
+        /// Address.
+        address: IpAddr,
+        /// Port number.
+        number: u16,
+        /// Who serves it.
+        winner: PortName,
+    },
+    /// Another Service claims the same node port and is older, or first by name.
+    #[error("node port {number} belongs to {winner}")]
+    NodePortTaken {
+        /// Port number.
+        number: u16,
+        /// Who serves it.
+        winner: PortName,
+    },
+    /// All class numbers are in use.
+    #[error("no chain left for {slots} endpoints")]
+    NoClass {
+        /// Endpoints of the port.
+        slots: u32,
+    },
+    /// All group numbers are in use.
+    #[error("no group number left")]
+    NoGroup,
+    /// A map would exceed its greatest size.
+    #[error("map {map} is full")]
+    MapFull {
+        /// Which one.
+        map: &'static str,
+    },
+    /// The kernel refused it; tried again when the Service or its endpoints change.
+    #[error("refused by the kernel")]
+    SetAside,
+}
