@@ -6,7 +6,7 @@ use byteorder::{ByteOrder, NativeEndian};
 
 use crate::EncodeError;
 use crate::attr::NLA_F_NESTED;
-use crate::wire::{ATTR_HEADER_LEN, MAX_ATTR_PAYLOAD, align};
+use crate::wire::{ALIGN, ATTR_HEADER_LEN, MAX_ATTR_PAYLOAD, align};
 
 /// Where encoded bytes go. Implemented by [`SliceCursor`], which writes, and [`LenCounter`], which
 /// only counts; both apply the same length checks, so a message that counts also encodes, given
@@ -215,11 +215,11 @@ pub struct Nest<'e, E: Encoder> {
 }
 
 impl<E: Encoder> Nest<'_, E> {
-    /// Closes the attribute.
+    /// Closes the attribute, padding after a payload put raw.
     ///
     /// # Errors
-    /// [`EncodeError::AttrTooLong`] if what was put inside exceeds 65,531 bytes; the attribute is
-    /// removed then.
+    /// [`EncodeError::AttrTooLong`] if what was put inside exceeds 65,531 bytes,
+    /// [`EncodeError::NoRoom`] if the padding does not fit; the attribute is removed then.
     #[inline]
     pub fn end(mut self) -> Result<(), EncodeError> {
         let payload = self
@@ -227,6 +227,11 @@ impl<E: Encoder> Nest<'_, E> {
             .position()
             .saturating_sub(self.start + ATTR_HEADER_LEN);
         let len = attr_len(self.attr, payload, self.start)?;
+        if !payload.is_multiple_of(ALIGN) {
+            let padding = align(payload) - payload;
+            self.enc
+                .put([0; ALIGN].get(..padding).unwrap_or_default())?;
+        }
         let mut bytes = [0; 2];
         NativeEndian::write_u16(&mut bytes, len);
         self.enc.patch(self.start, &bytes);

@@ -49,6 +49,9 @@ macro_rules! attr_struct {
         impl<$lt> crate::AttrValue<$lt> for $name<$lt> {
             attr_struct!(@nest $lt);
         }
+        impl<$lt> crate::msg::Body<$lt> for $name<$lt> {
+            attr_struct!(@message $lt);
+        }
     };
     (@decode $name:ident, [], { $($num:literal => $field:ident,)* }) => {
         impl $name {
@@ -62,6 +65,23 @@ macro_rules! attr_struct {
         }
         impl<'a> crate::AttrValue<'a> for $name {
             attr_struct!(@nest 'a);
+        }
+        impl<'a> crate::msg::Body<'a> for $name {
+            attr_struct!(@message 'a);
+        }
+    };
+    (@message $lt:lifetime) => {
+        #[inline]
+        fn encode_body<E: crate::Encoder>(
+            &self,
+            enc: &mut E,
+        ) -> Result<(), crate::EncodeError> {
+            self.encode_attrs(enc)
+        }
+
+        #[inline]
+        fn decode_body(attrs: crate::Attrs<$lt>) -> Result<Self, crate::DecodeError> {
+            Self::decode_attrs(attrs)
         }
     };
     (@body $attrs:ident, $name:ident, { $($num:literal => $field:ident,)* }) => {{

@@ -84,14 +84,10 @@ impl<'a> AttrValue<'a> for Str<'a> {
         }
         let mut nest = enc.nest(attr)?;
         nest.put(self.0)?;
-        nest.put(&[0, 0, 0, 0][..1 + (4 - len % 4) % 4])?;
-        // The length counts the NUL but not the padding, and a string is no nest.
-        let start = nest.start();
+        nest.put(&[0])?;
         nest.end()?;
-        let wire_len =
-            u16::try_from(len + 4).map_err(|_| EncodeError::AttrTooLong { attr, offset, len })?;
-        enc.patch(start, &wire_len.to_ne_bytes());
-        enc.patch(start + 2, &(attr & !NLA_F_NESTED).to_ne_bytes());
+        // A string is no nest.
+        enc.patch(offset + 2, &(attr & !NLA_F_NESTED).to_ne_bytes());
         Ok(())
     }
 

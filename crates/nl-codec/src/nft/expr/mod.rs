@@ -7,10 +7,9 @@ mod meta;
 pub use lookup::{Lookup, LookupFlags};
 pub use meta::{Meta, MetaKey};
 
-use super::Str;
-use crate::{Attr, AttrValue, Attrs, DecodeError, DecodeErrorKind, EncodeError, Encoder};
+use super::{List, Str};
+use crate::{Attr, AttrValue, DecodeError, DecodeErrorKind, EncodeError, Encoder};
 
-const NFTA_LIST_ELEM: u16 = 1;
 const NFTA_EXPR_NAME: u16 = 1;
 const NFTA_EXPR_DATA: u16 = 2;
 
@@ -103,84 +102,5 @@ impl<'a> AttrValue<'a> for Expr<'a> {
     }
 }
 
-/// A list of expressions (`NFTA_LIST_ELEM` each): built by the caller, or as received.
-#[derive(Debug, Clone, Copy)]
-pub struct Exprs<'a>(Repr<'a>);
-
-#[derive(Debug, Clone, Copy)]
-enum Repr<'a> {
-    Built(&'a [Expr<'a>]),
-    Wire(&'a [u8]),
-}
-
-impl<'a> Exprs<'a> {
-    /// The expressions in `list`.
-    #[must_use]
-    pub const fn new(list: &'a [Expr<'a>]) -> Self {
-        Self(Repr::Built(list))
-    }
-
-    /// Iterates; received lists are decoded on the way.
-    #[must_use]
-    pub fn iter(&self) -> ExprIter<'a> {
-        match self.0 {
-            Repr::Built(list) => ExprIter(IterRepr::Built(list.iter())),
-            Repr::Wire(bytes) => ExprIter(IterRepr::Wire(Attrs::new(bytes))),
-        }
-    }
-}
-
-impl<'a> IntoIterator for &Exprs<'a> {
-    type Item = Result<Expr<'a>, DecodeError>;
-    type IntoIter = ExprIter<'a>;
-
-    fn into_iter(self) -> ExprIter<'a> {
-        self.iter()
-    }
-}
-
-impl PartialEq for Exprs<'_> {
-    fn eq(&self, other: &Self) -> bool {
-        self.iter().eq(other.iter())
-    }
-}
-
-/// Iterator over [`Exprs`].
-#[derive(Debug, Clone)]
-pub struct ExprIter<'a>(IterRepr<'a>);
-
-#[derive(Debug, Clone)]
-enum IterRepr<'a> {
-    Built(core::slice::Iter<'a, Expr<'a>>),
-    Wire(Attrs<'a>),
-}
-
-impl<'a> Iterator for ExprIter<'a> {
-    type Item = Result<Expr<'a>, DecodeError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        match &mut self.0 {
-            IterRepr::Built(iter) => iter.next().map(|expr| Ok(*expr)),
-            IterRepr::Wire(attrs) => attrs.next().map(|attr| attr?.value("expression")),
-        }
-    }
-}
-
-impl<'a> AttrValue<'a> for Exprs<'a> {
-    fn encode<E: Encoder>(&self, attr: u16, enc: &mut E) -> Result<(), EncodeError> {
-        let mut nest = enc.nest(attr)?;
-        match self.0 {
-            Repr::Built(list) => {
-                for expr in list {
-                    crate::put_attr(&mut *nest, NFTA_LIST_ELEM, expr)?;
-                }
-            }
-            Repr::Wire(bytes) => nest.put(bytes)?,
-        }
-        nest.end()
-    }
-
-    fn decode(attr: &Attr<'a>, _what: &'static str) -> Result<Self, DecodeError> {
-        Ok(Self(Repr::Wire(attr.payload)))
-    }
-}
+/// A list of expressions: built by the caller, or as received.
+pub type Exprs<'a> = List<'a, Expr<'a>>;
