@@ -1,7 +1,7 @@
 //! Generated clusters: N Services with M endpoints each, as planner changes or as a JSON List.
 
+use core::net::{IpAddr, Ipv4Addr};
 use std::io::{self, Write};
-use std::net::{IpAddr, Ipv4Addr};
 
 use svc_planner::object::{
     Algorithm, Change, Endpoint, EndpointSlice, ObjectName, Protocol, Service, ServicePort,
