@@ -1,0 +1,14 @@
+//! `dup`: send a copy elsewhere (`net/ipv4/netfilter/nft_dup_ipv4.c`, `nft_dup_ipv6.c`,
+//! `net/netfilter/nft_dup_netdev.c`).
+
+use crate::nft::Register;
+
+attr_struct! {
+    /// Duplicate (`NFTA_DUP_*`).
+    pub struct Dup {
+        /// Address of the next hop.
+        1 => sreg_addr: Register,
+        /// Index of the output interface, 4 bytes in host order.
+        2 => sreg_dev: Register,
+    }
+}

@@ -1,0 +1,27 @@
+//! `masq`: source becomes the address of the outgoing interface (`net/netfilter/nft_masq.c`).
+
+use super::NatFlags;
+use crate::nft::Register;
+
+attr_struct! {
+    /// Masquerade (`NFTA_MASQ_*`).
+    pub struct Masq {
+        /// See [`NatFlags`].
+        1 => flags: NatFlags,
+        /// First port, 2 bytes in network order.
+        2 => proto_min: Register,
+        /// Last port, 2 bytes in network order.
+        3 => proto_max: Register,
+    }
+}
+
+impl Masq {
+    /// With `flags`; none means the attribute is left out.
+    #[must_use]
+    pub fn new(flags: NatFlags) -> Self {
+        Self {
+            flags: (!flags.is_empty()).then_some(flags),
+            ..Self::default()
+        }
+    }
+}

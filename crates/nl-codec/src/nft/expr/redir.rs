@@ -1,0 +1,27 @@
+//! `redir`: destination becomes the host itself (`net/netfilter/nft_redir.c`).
+
+use super::NatFlags;
+use crate::nft::Register;
+
+attr_struct! {
+    /// Redirect (`NFTA_REDIR_*`).
+    pub struct Redir {
+        /// First port, 2 bytes in network order.
+        1 => proto_min: Register,
+        /// Last port, 2 bytes in network order.
+        2 => proto_max: Register,
+        /// See [`NatFlags`].
+        3 => flags: NatFlags,
+    }
+}
+
+impl Redir {
+    /// To the port in `port`, or to the same port.
+    #[must_use]
+    pub fn new(port: Option<Register>) -> Self {
+        Self {
+            proto_min: port,
+            ..Self::default()
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! `synproxy`: answer TCP SYNs with cookies in place of the server
+//! (`net/netfilter/nft_synproxy.c`).
+
+bitflags::bitflags! {
+    /// TCP options offered to clients (`NF_SYNPROXY_OPT_*`,
+    /// `include/uapi/linux/netfilter/nf_synproxy.h`).
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct SynproxyFlags: u32 {
+        /// Maximum segment size.
+        const MSS = 1;
+        /// Window scale.
+        const WSCALE = 1 << 1;
+        /// Selective acknowledgement.
+        const SACK_PERM = 1 << 2;
+        /// Timestamps.
+        const TIMESTAMP = 1 << 3;
+        const _ = !0;
+    }
+}
+flags_value!(SynproxyFlags);
+
+attr_struct! {
+    /// SYN proxy (`NFTA_SYNPROXY_*`).
+    pub struct Synproxy {
+        /// Maximum segment size told the client.
+        1 => mss: u16,
+        /// Window scale told the client.
+        2 => wscale: u8,
+        /// See [`SynproxyFlags`].
+        3 => flags: SynproxyFlags,
+    }
+}
