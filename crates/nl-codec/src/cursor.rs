@@ -27,6 +27,15 @@ pub trait Encoder {
     /// [`EncodeError::AttrTooLong`] or [`EncodeError::NoRoom`]; nothing is written then.
     fn put_attr_bytes(&mut self, attr: u16, payload: &[u8]) -> Result<(), EncodeError>;
 
+    /// Appends `len` bytes which `fill` writes, all of them: what it leaves is whatever the buffer
+    /// held before. A sink that only counts does not call it.
+    ///
+    /// # Errors
+    /// [`EncodeError::NoRoom`] when the buffer is full; `fill` is not called then.
+    fn put_with(&mut self, len: usize, fill: impl FnOnce(&mut [u8])) -> Result<(), EncodeError>
+    where
+        Self: Sized;
+
     /// Overwrites bytes already produced at `offset`; out of range is ignored.
     fn patch(&mut self, offset: usize, bytes: &[u8]);
 
@@ -90,42 +99,36 @@ impl Encoder for SliceCursor<'_> {
 
     #[inline]
     fn put(&mut self, bytes: &[u8]) -> Result<(), EncodeError> {
-        let room = self
-            .buf
-            .get_mut(self.pos..)
-            .and_then(|rest| rest.get_mut(..bytes.len()));
-        let Some(room) = room else {
-            return Err(EncodeError::NoRoom {
-                offset: self.pos,
-                needed: bytes.len(),
-            });
-        };
-        room.copy_from_slice(bytes);
-        self.pos += bytes.len();
-        Ok(())
+        self.put_with(bytes.len(), |room| room.copy_from_slice(bytes))
     }
 
     #[inline]
     fn put_attr_bytes(&mut self, attr: u16, payload: &[u8]) -> Result<(), EncodeError> {
         let len = attr_len(attr, payload.len(), self.pos)?;
-        let total = align(usize::from(len));
+        self.put_with(align(usize::from(len)), |room| {
+            let (header, rest) = room.split_at_mut(ATTR_HEADER_LEN);
+            NativeEndian::write_u16(&mut header[..2], len);
+            NativeEndian::write_u16(&mut header[2..], attr);
+            let (value, padding) = rest.split_at_mut(payload.len());
+            value.copy_from_slice(payload);
+            padding.fill(0);
+        })
+    }
+
+    #[inline]
+    fn put_with(&mut self, len: usize, fill: impl FnOnce(&mut [u8])) -> Result<(), EncodeError> {
         let room = self
             .buf
             .get_mut(self.pos..)
-            .and_then(|rest| rest.get_mut(..total));
+            .and_then(|rest| rest.get_mut(..len));
         let Some(room) = room else {
             return Err(EncodeError::NoRoom {
                 offset: self.pos,
-                needed: total,
+                needed: len,
             });
         };
-        let (header, rest) = room.split_at_mut(ATTR_HEADER_LEN);
-        NativeEndian::write_u16(&mut header[..2], len);
-        NativeEndian::write_u16(&mut header[2..], attr);
-        let (value, padding) = rest.split_at_mut(payload.len());
-        value.copy_from_slice(payload);
-        padding.fill(0);
-        self.pos += total;
+        fill(room);
+        self.pos += len;
         Ok(())
     }
 
@@ -175,6 +178,12 @@ impl Encoder for LenCounter {
     fn put_attr_bytes(&mut self, attr: u16, payload: &[u8]) -> Result<(), EncodeError> {
         let len = attr_len(attr, payload.len(), self.pos)?;
         self.pos = self.pos.saturating_add(align(usize::from(len)));
+        Ok(())
+    }
+
+    #[inline]
+    fn put_with(&mut self, len: usize, _fill: impl FnOnce(&mut [u8])) -> Result<(), EncodeError> {
+        self.pos = self.pos.saturating_add(len);
         Ok(())
     }
 

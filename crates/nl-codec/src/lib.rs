@@ -18,7 +18,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
-#[cfg(feature = "std")]
+#[cfg(any(feature = "std", test))]
 extern crate std;
 
 #[macro_use]
@@ -29,6 +29,7 @@ mod cursor;
 mod error;
 mod wire;
 
+pub mod ack;
 pub mod msg;
 pub mod nft;
 

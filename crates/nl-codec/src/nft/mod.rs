@@ -1,14 +1,24 @@
 //! nf_tables: objects, expressions, values (`include/uapi/linux/netfilter/nf_tables.h`).
 
+pub mod chain;
+pub mod elem;
 pub mod expr;
+pub mod rule;
+pub mod set;
+pub mod table;
 pub mod value;
 
 mod list;
 mod reg;
 mod str;
 
+pub use chain::{Chain, ChainHook, Hook};
+pub use elem::{Elem, ElemList, ElemRow, Elems, put_elems};
 pub use expr::{Expr, Exprs};
 pub use list::{List, ListIter};
 pub use reg::Register;
+pub use rule::Rule;
+pub use set::Set;
 pub use str::Str;
+pub use table::Table;
 pub use value::{Data, Value, Verdict, VerdictCode};
