@@ -32,6 +32,7 @@ mod wire;
 pub mod ack;
 pub mod msg;
 pub mod nft;
+pub mod pretty;
 
 pub use attr::{Attr, AttrBytes, AttrValue, Attrs, NLA_F_NESTED, NLA_F_NET_BYTEORDER, put_attr};
 pub use cursor::{Encoder, LenCounter, Nest, SliceCursor};

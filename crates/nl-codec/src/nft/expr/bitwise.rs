@@ -1,6 +1,9 @@
 //! `bitwise`: boolean operations and shifts on registers (`net/netfilter/nft_bitwise.c`).
 
+use core::fmt::{self, Formatter};
+
 use crate::nft::{Data, Register, Value};
+use crate::pretty::text::{Shown, Text, data};
 
 open_enum! {
     /// `enum nft_bitwise_ops`.
@@ -100,6 +103,28 @@ impl<'a> Bitwise<'a> {
             op: Some(op),
             len: Some(len),
             ..Self::default()
+        }
+    }
+}
+
+impl Text for Bitwise<'_> {
+    fn text(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "reg {} = ( reg {} ", Shown(self.dreg), Shown(self.sreg))?;
+        match self.op {
+            None | Some(BitwiseOp::MASK_XOR) => {
+                f.write_str("& ")?;
+                data(f, "0x", self.mask.as_ref())?;
+                f.write_str(") ^ ")?;
+                data(f, "0x", self.xor.as_ref())
+            }
+            Some(op) => {
+                write!(f, "{op} ")?;
+                match self.sreg2 {
+                    Some(sreg2) => write!(f, "reg {sreg2} ")?,
+                    None => data(f, "0x", self.data.as_ref())?,
+                }
+                f.write_str(") ")
+            }
         }
     }
 }

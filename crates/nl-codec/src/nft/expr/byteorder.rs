@@ -1,6 +1,9 @@
 //! `byteorder`: swap between network and host order (`net/netfilter/nft_byteorder.c`).
 
+use core::fmt::{self, Formatter};
+
 use crate::nft::Register;
+use crate::pretty::text::{Shown, Text};
 
 open_enum! {
     /// `enum nft_byteorder_ops`.
@@ -40,5 +43,19 @@ impl Byteorder {
             len: Some(len),
             size: Some(size),
         }
+    }
+}
+
+impl Text for Byteorder {
+    fn text(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "reg {} = {}(reg {}, {}, {}) ",
+            Shown(self.dreg),
+            Shown(self.op),
+            Shown(self.sreg),
+            Shown(self.size),
+            Shown(self.len)
+        )
     }
 }

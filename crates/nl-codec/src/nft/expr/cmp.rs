@@ -1,6 +1,9 @@
 //! `cmp`: end the rule unless a register compares as said (`net/netfilter/nft_cmp.c`).
 
+use core::fmt::{self, Formatter};
+
 use crate::nft::{Data, Register, Value};
+use crate::pretty::text::{Shown, Text, data};
 
 open_enum! {
     /// `enum nft_cmp_ops`. Order is that of the bytes, so that of numbers in network order.
@@ -53,5 +56,12 @@ impl<'a> Cmp<'a> {
     #[must_use]
     pub fn neq(sreg: Register, value: Value<'a>) -> Self {
         Self::new(CmpOp::NEQ, sreg, value)
+    }
+}
+
+impl Text for Cmp<'_> {
+    fn text(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{} reg {} ", Shown(self.op), Shown(self.sreg))?;
+        data(f, "0x", self.data.as_ref())
     }
 }

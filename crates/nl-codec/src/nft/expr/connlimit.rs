@@ -1,6 +1,10 @@
 //! `connlimit`: end the rule above, or below, a number of connections
 //! (`net/netfilter/nft_connlimit.c`).
 
+use core::fmt::{self, Formatter};
+
+use crate::pretty::text::{Shown, Text};
+
 bitflags::bitflags! {
     /// `enum nft_connlimit_flags`.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,5 +43,12 @@ impl Connlimit {
             count: Some(count),
             flags: Some(ConnlimitFlags::INVERT),
         }
+    }
+}
+
+impl Text for Connlimit {
+    fn text(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let flags = self.flags.unwrap_or(ConnlimitFlags::empty());
+        write!(f, "count {} flags {:x} ", Shown(self.count), flags.bits())
     }
 }

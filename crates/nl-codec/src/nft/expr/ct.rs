@@ -1,6 +1,9 @@
 //! `ct`: load or set properties of a packet's connection (`net/netfilter/nft_ct.c`).
 
+use core::fmt::{self, Formatter};
+
 use crate::nft::Register;
+use crate::pretty::text::{Shown, Text, field};
 
 open_enum! {
     /// `enum nft_ct_keys`. Numbers are in host order unless said otherwise.
@@ -146,5 +149,17 @@ impl Ct {
     pub fn direction(mut self, direction: CtDirection) -> Self {
         self.direction = Some(direction);
         self
+    }
+}
+
+impl Text for Ct {
+    fn text(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if let Some(sreg) = self.sreg {
+            write!(f, "set {} with reg {sreg} ", Shown(self.key))?;
+        }
+        if let Some(dreg) = self.dreg {
+            write!(f, "load {} => reg {dreg} ", Shown(self.key))?;
+        }
+        field(f, ", dir", self.direction)
     }
 }

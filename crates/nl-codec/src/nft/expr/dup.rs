@@ -1,7 +1,10 @@
 //! `dup`: send a copy elsewhere (`net/ipv4/netfilter/nft_dup_ipv4.c`, `nft_dup_ipv6.c`,
 //! `net/netfilter/nft_dup_netdev.c`).
 
+use core::fmt::{self, Formatter};
+
 use crate::nft::Register;
+use crate::pretty::text::{Text, field};
 
 attr_struct! {
     /// Duplicate (`NFTA_DUP_*`).
@@ -10,5 +13,12 @@ attr_struct! {
         1 => sreg_addr: Register,
         /// Index of the output interface, 4 bytes in host order.
         2 => sreg_dev: Register,
+    }
+}
+
+impl Text for Dup {
+    fn text(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        field(f, "sreg_addr", self.sreg_addr)?;
+        field(f, "sreg_dev", self.sreg_dev)
     }
 }

@@ -1,8 +1,11 @@
 //! `dynset`: add, refresh or delete an element from the packet path
 //! (`net/netfilter/nft_dynset.c`).
 
+use core::fmt::{self, Formatter};
+
 use super::{ExprRef, Exprs};
 use crate::nft::{Register, Str};
+use crate::pretty::text::{Shown, Text, field, inner_expr};
 
 open_enum! {
     /// `enum nft_dynset_ops`.
@@ -92,5 +95,31 @@ impl<'a> Dynset<'a> {
     pub fn with_expr(mut self, expr: ExprRef<'a>) -> Self {
         self.expr = Some(expr);
         self
+    }
+}
+
+impl Text for Dynset<'_> {
+    fn text(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} reg_key {} set {} ",
+            Shown(self.op),
+            Shown(self.sreg_key),
+            Shown(self.set)
+        )?;
+        field(f, "sreg_data", self.sreg_data)?;
+        if let Some(timeout_ms) = self.timeout_ms {
+            write!(f, "timeout {timeout_ms}ms ")?;
+        }
+        let one = self.expr.map(|expr| expr.expr());
+        let several = self.exprs.iter().flat_map(Exprs::iter);
+        for expr in one.into_iter().chain(several) {
+            f.write_str("expr ")?;
+            match expr {
+                Ok(expr) => inner_expr(f, &expr)?,
+                Err(error) => write!(f, "[ {error} ] ")?,
+            }
+        }
+        Ok(())
     }
 }

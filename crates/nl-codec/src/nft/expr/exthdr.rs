@@ -1,7 +1,10 @@
 //! `exthdr`: IPv6 extension headers, IP and TCP options, SCTP chunks, DCCP options: load, write or
 //! remove (`net/netfilter/nft_exthdr.c`).
 
+use core::fmt::{self, Formatter};
+
 use crate::nft::Register;
+use crate::pretty::text::{Shown, Text};
 
 open_enum! {
     /// `enum nft_exthdr_op`.
@@ -92,6 +95,36 @@ impl Exthdr {
             len: Some(len),
             op: Some(op),
             ..Self::default()
+        }
+    }
+}
+
+impl Text for Exthdr {
+    fn text(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let op = match self.op {
+            Some(ExthdrOp::TCPOPT) => " tcpopt",
+            Some(ExthdrOp::IPV6) | None => " ipv6",
+            Some(ExthdrOp::IPV4) => " ipv4",
+            // libnftnl has no word for SCTP chunks and DCCP options.
+            Some(_) => "",
+        };
+        let (hdr_type, offset) = (Shown(self.hdr_type), self.offset.unwrap_or_default());
+        let len = self.len.unwrap_or_default();
+        if let Some(dreg) = self.dreg {
+            let flags = self.flags.unwrap_or(ExthdrFlags::empty());
+            let present = if flags.contains(ExthdrFlags::PRESENT) {
+                " present"
+            } else {
+                ""
+            };
+            write!(
+                f,
+                "load{op} {len}b @ {hdr_type} + {offset}{present} => reg {dreg} "
+            )
+        } else if let Some(sreg) = self.sreg {
+            write!(f, "write{op} reg {sreg} => {len}b @ {hdr_type} + {offset} ")
+        } else {
+            write!(f, "reset{op} {hdr_type} ")
         }
     }
 }

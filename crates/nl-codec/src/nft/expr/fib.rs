@@ -1,6 +1,9 @@
 //! `fib`: ask the routing tables about the packet's addresses (`net/netfilter/nft_fib.c`).
 
+use core::fmt::{self, Formatter};
+
 use crate::nft::Register;
+use crate::pretty::text::{Shown, Text};
 
 open_enum! {
     /// `enum nft_fib_result`.
@@ -80,5 +83,36 @@ impl Fib {
             result: Some(result),
             dreg: Some(dreg),
         }
+    }
+}
+
+impl Text for Fib {
+    fn text(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let flags = self.flags.unwrap_or(FibFlags::empty());
+        let (asked, present) = (flags - FibFlags::PRESENT, flags & FibFlags::PRESENT);
+        let mut rest = asked;
+        for (flag, name) in [
+            (FibFlags::SADDR, "saddr"),
+            (FibFlags::DADDR, "daddr"),
+            (FibFlags::MARK, "mark"),
+            (FibFlags::IIF, "iif"),
+            (FibFlags::OIF, "oif"),
+        ] {
+            if rest.contains(flag) {
+                rest -= flag;
+                let more = if rest.is_empty() { "" } else { ". " };
+                write!(f, "{name} {more}")?;
+            }
+        }
+        if !rest.is_empty() {
+            write!(f, "unknown {:#x} ", rest.bits())?;
+        }
+        let present = if present.is_empty() { "" } else { " present" };
+        write!(
+            f,
+            "{}{present} => reg {} ",
+            Shown(self.result),
+            Shown(self.dreg)
+        )
     }
 }

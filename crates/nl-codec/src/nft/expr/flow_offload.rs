@@ -1,6 +1,9 @@
 //! `flow_offload`: move the connection to a flowtable (`net/netfilter/nft_flow_offload.c`).
 
+use core::fmt::{self, Formatter};
+
 use crate::nft::Str;
+use crate::pretty::text::{Text, field};
 
 attr_struct! {
     /// Flow offload (`NFTA_FLOW_*`).
@@ -17,5 +20,11 @@ impl<'a> FlowOffload<'a> {
         Self {
             table: Some(flowtable.into()),
         }
+    }
+}
+
+impl Text for FlowOffload<'_> {
+    fn text(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        field(f, "flowtable", self.table)
     }
 }

@@ -1,7 +1,10 @@
 //! `hash`: a hash of a register or of the packet's flow, below a modulus
 //! (`net/netfilter/nft_hash.c`).
 
+use core::fmt::{self, Formatter};
+
 use crate::nft::Register;
+use crate::pretty::text::{Shown, Text, field};
 
 open_enum! {
     /// `enum nft_hash_types`.
@@ -66,5 +69,23 @@ impl Hash {
             hash_type: Some(hash_type),
             ..Self::default()
         }
+    }
+}
+
+impl Text for Hash {
+    fn text(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "reg {} = ", Shown(self.dreg))?;
+        match self.hash_type {
+            Some(HashType::SYM) => f.write_str("symhash() ")?,
+            _ => write!(
+                f,
+                "jhash(reg {}, {}, {:#x}) ",
+                Shown(self.sreg),
+                Shown(self.len),
+                self.seed.unwrap_or_default()
+            )?,
+        }
+        write!(f, "% mod {} ", Shown(self.modulus))?;
+        field(f, "offset", self.offset.filter(|offset| *offset != 0))
     }
 }

@@ -1,6 +1,9 @@
 //! `immediate`: a constant into a register, or a verdict (`net/netfilter/nft_immediate.c`).
 
+use core::fmt::{self, Formatter};
+
 use crate::nft::{Data, Register, Value, Verdict};
+use crate::pretty::text::{Shown, Text, data};
 
 attr_struct! {
     /// `dreg` = `data` (`NFTA_IMMEDIATE_*`).
@@ -29,5 +32,12 @@ impl<'a> Immediate<'a> {
             dreg: Some(Register::VERDICT),
             data: Some(Data::Verdict(verdict)),
         }
+    }
+}
+
+impl Text for Immediate<'_> {
+    fn text(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "reg {} ", Shown(self.dreg))?;
+        data(f, "0x", self.data.as_ref())
     }
 }

@@ -1,7 +1,10 @@
 //! `inner`: evaluate an expression on the packet inside a tunnel (`net/netfilter/nft_inner.c`,
 //! Linux 6.2).
 
+use core::fmt::{self, Formatter};
+
 use super::ExprRef;
+use crate::pretty::text::{Text, field, inner_expr};
 
 open_enum! {
     /// Tunnel protocol (`enum nft_inner_type`; the numbers beyond GENEVE are nft's own).
@@ -43,5 +46,20 @@ attr_struct! {
         4 => hdrsize: u32,
         /// The expression.
         5 => expr: ExprRef<'a>,
+    }
+}
+
+impl Text for Inner<'_> {
+    fn text(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        field(f, "type", self.inner_type.map(|inner_type| inner_type.0))?;
+        field(f, "hdrsize", self.hdrsize)?;
+        if let Some(flags) = self.flags {
+            write!(f, "flags {:x} ", flags.bits())?;
+        }
+        match self.expr.map(|expr| expr.expr()) {
+            Some(Ok(expr)) => inner_expr(f, &expr),
+            Some(Err(error)) => write!(f, "[ {error} ] "),
+            None => Ok(()),
+        }
     }
 }

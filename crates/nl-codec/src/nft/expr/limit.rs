@@ -1,5 +1,9 @@
 //! `limit`: end the rule above, or below, a rate (`net/netfilter/nft_limit.c`).
 
+use core::fmt::{self, Formatter};
+
+use crate::pretty::text::{Shown, Text};
+
 open_enum! {
     /// `enum nft_limit_type`.
     pub struct LimitType(u32) {
@@ -65,5 +69,26 @@ impl Limit {
             limit_type: Some(limit_type),
             flags: Some(LimitFlags::empty()),
         }
+    }
+}
+
+impl Text for Limit {
+    fn text(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let unit = match self.unit {
+            Some(1) => "second",
+            Some(60) => "minute",
+            Some(3_600) => "hour",
+            Some(86_400) => "day",
+            Some(604_800) => "week",
+            _ => "error",
+        };
+        write!(
+            f,
+            "rate {}/{unit} burst {} type {} flags {:#x} ",
+            Shown(self.rate),
+            self.burst.unwrap_or_default(),
+            self.limit_type.unwrap_or(LimitType::PACKETS),
+            self.flags.unwrap_or(LimitFlags::empty()).bits()
+        )
     }
 }

@@ -1,6 +1,9 @@
 //! `log`: write a line about the packet, or send it to user space (`net/netfilter/nft_log.c`).
 
+use core::fmt::{self, Formatter};
+
 use crate::nft::Str;
+use crate::pretty::text::{Text, field};
 
 open_enum! {
     /// `enum nft_log_level`: syslog's levels, and audit.
@@ -82,5 +85,33 @@ impl<'a> Log<'a> {
             group: Some(group),
             ..Self::default()
         }
+    }
+}
+
+impl Text for Log<'_> {
+    fn text(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        field(f, "prefix", self.prefix)?;
+        if let Some(group) = self.group {
+            return write!(
+                f,
+                "group {group} snaplen {} qthreshold {} ",
+                self.snaplen.unwrap_or_default(),
+                self.qthreshold.unwrap_or_default()
+            );
+        }
+        field(f, "level", self.level.map(|level| level.0))?;
+        let flags = self.flags.unwrap_or(LogFlags::empty());
+        for (flag, name) in [
+            (LogFlags::TCPSEQ, "tcpseq "),
+            (LogFlags::TCPOPT, "tcpopt "),
+            (LogFlags::IPOPT, "ipopt "),
+            (LogFlags::UID, "uid "),
+            (LogFlags::MACDECODE, "macdecode "),
+        ] {
+            if flags.contains(flag) {
+                f.write_str(name)?;
+            }
+        }
+        Ok(())
     }
 }

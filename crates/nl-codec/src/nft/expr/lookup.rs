@@ -1,6 +1,9 @@
 //! `lookup`: is a key in a set, or what does a map hold for it (`net/netfilter/nft_lookup.c`).
 
+use core::fmt::{self, Formatter};
+
 use crate::nft::{Register, Str};
+use crate::pretty::text::{Shown, Text, field};
 
 bitflags::bitflags! {
     /// `NFT_LOOKUP_F_*`.
@@ -63,5 +66,16 @@ impl<'a> Lookup<'a> {
     pub fn inverted(mut self) -> Self {
         self.flags = Some(LookupFlags::INVERT);
         self
+    }
+}
+
+impl Text for Lookup<'_> {
+    fn text(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "reg {} set {} ", Shown(self.sreg), Shown(self.set))?;
+        field(f, "dreg", self.dreg)?;
+        match self.flags {
+            Some(flags) => write!(f, "{:#x} ", flags.bits()),
+            None => Ok(()),
+        }
     }
 }

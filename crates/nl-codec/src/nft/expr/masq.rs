@@ -1,7 +1,10 @@
 //! `masq`: source becomes the address of the outgoing interface (`net/netfilter/nft_masq.c`).
 
+use core::fmt::{self, Formatter};
+
 use super::NatFlags;
 use crate::nft::Register;
+use crate::pretty::text::{Text, field};
 
 attr_struct! {
     /// Masquerade (`NFTA_MASQ_*`).
@@ -22,6 +25,17 @@ impl Masq {
         Self {
             flags: (!flags.is_empty()).then_some(flags),
             ..Self::default()
+        }
+    }
+}
+
+impl Text for Masq {
+    fn text(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        field(f, "proto_min reg", self.proto_min)?;
+        field(f, "proto_max reg", self.proto_max)?;
+        match self.flags {
+            Some(flags) => write!(f, "flags {:#x} ", flags.bits()),
+            None => Ok(()),
         }
     }
 }

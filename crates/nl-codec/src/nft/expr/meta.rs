@@ -1,6 +1,9 @@
 //! `meta`: load or set packet metadata (`net/netfilter/nft_meta.c`).
 
+use core::fmt::{self, Formatter};
+
 use crate::nft::Register;
+use crate::pretty::text::{Shown, Text};
 
 open_enum! {
     /// `enum nft_meta_keys`. Numbers are in host order unless said otherwise.
@@ -111,5 +114,17 @@ impl Meta {
             sreg: Some(sreg),
             ..Self::default()
         }
+    }
+}
+
+impl Text for Meta {
+    fn text(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if let Some(sreg) = self.sreg {
+            write!(f, "set {} with reg {sreg} ", Shown(self.key))?;
+        }
+        if let Some(dreg) = self.dreg {
+            write!(f, "load {} => reg {dreg} ", Shown(self.key))?;
+        }
+        Ok(())
     }
 }

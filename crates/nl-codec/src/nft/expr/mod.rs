@@ -83,7 +83,10 @@ pub use tproxy::Tproxy;
 pub use tunnel::{Tunnel, TunnelKey, TunnelMode};
 pub use xfrm::{Xfrm, XfrmDir, XfrmKey};
 
+use core::fmt::{self, Formatter};
+
 use super::{List, Str};
+use crate::pretty::text::Text;
 use crate::{Attr, AttrValue, Attrs, DecodeError, DecodeErrorKind, EncodeError, Encoder};
 
 const NFTA_EXPR_NAME: u16 = 1;
@@ -123,6 +126,13 @@ macro_rules! exprs {
                         nest.put(data)?;
                         nest.end()
                     }
+                }
+            }
+
+            fn text(&self, f: &mut Formatter<'_>) -> fmt::Result {
+                match self {
+                    $( Self::$variant(expr) => expr.text(f), )+
+                    Self::Unknown { data, .. } => write!(f, "({} bytes) ", data.len()),
                 }
             }
 
@@ -248,6 +258,15 @@ impl<'a> Expr<'a> {
             0,
         ))?;
         Self::decode_data(name, &data)
+    }
+}
+
+/// As `nft --debug=netlink` shows it, see [`crate::pretty`].
+impl fmt::Display for Expr<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "[ {} ", self.name())?;
+        self.text(f)?;
+        f.write_str("]")
     }
 }
 

@@ -1,7 +1,10 @@
 //! `nat`: translate a connection's source or destination (`net/netfilter/nft_nat.c`).
 
+use core::fmt::{self, Formatter};
+
 use super::NfProto;
 use crate::nft::Register;
+use crate::pretty::text::{Shown, Text, field};
 
 open_enum! {
     /// `enum nft_nat_types`.
@@ -83,6 +86,20 @@ impl Nat {
             addr_min: Some(addr),
             proto_min: port,
             ..Self::default()
+        }
+    }
+}
+
+impl Text for Nat {
+    fn text(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} ", Shown(self.nat_type), Shown(self.family))?;
+        field(f, "addr_min reg", self.addr_min)?;
+        field(f, "addr_max reg", self.addr_max)?;
+        field(f, "proto_min reg", self.proto_min)?;
+        field(f, "proto_max reg", self.proto_max)?;
+        match self.flags {
+            Some(flags) => write!(f, "flags {:#x} ", flags.bits()),
+            None => Ok(()),
         }
     }
 }

@@ -1,5 +1,8 @@
 //! `notrack`: exempt the packet from connection tracking (`net/netfilter/nft_ct.c`).
 
+use core::fmt::{self, Formatter};
+
+use crate::pretty::text::Text;
 use crate::{Attr, AttrValue, DecodeError, EncodeError, Encoder};
 
 /// Has no attributes, and no `NFTA_EXPR_DATA`.
@@ -13,5 +16,11 @@ impl<'a> AttrValue<'a> for Notrack {
 
     fn decode(_attr: &Attr<'a>, _what: &'static str) -> Result<Self, DecodeError> {
         Ok(Self)
+    }
+}
+
+impl Text for Notrack {
+    fn text(&self, _f: &mut Formatter<'_>) -> fmt::Result {
+        Ok(())
     }
 }

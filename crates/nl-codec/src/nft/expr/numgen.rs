@@ -1,6 +1,9 @@
 //! `numgen`: a counter or a random number below a modulus (`net/netfilter/nft_numgen.c`).
 
+use core::fmt::{self, Formatter};
+
 use crate::nft::Register;
+use crate::pretty::text::{Shown, Text, field};
 
 open_enum! {
     /// `enum nft_ng_types`.
@@ -53,5 +56,18 @@ impl Numgen {
             numgen_type: Some(numgen_type),
             offset: Some(0),
         }
+    }
+}
+
+impl Text for Numgen {
+    fn text(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "reg {} = {} mod {} ",
+            Shown(self.dreg),
+            Shown(self.numgen_type),
+            Shown(self.modulus)
+        )?;
+        field(f, "offset", self.offset.filter(|offset| *offset != 0))
     }
 }

@@ -1,7 +1,10 @@
 //! `objref`: use a named stateful object, given or found in a map
 //! (`net/netfilter/nft_objref.c`).
 
+use core::fmt::{self, Formatter};
+
 use crate::nft::{Register, Str};
+use crate::pretty::text::{Shown, Text};
 use crate::{Attr, AttrValue, DecodeError, EncodeError, Encoder};
 
 open_enum! {
@@ -99,5 +102,21 @@ impl<'a> Objref<'a> {
     pub fn with_id(mut self, set_id: u32) -> Self {
         self.set_id = Some(set_id);
         self
+    }
+}
+
+impl Text for Objref<'_> {
+    fn text(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self.sreg {
+            Some(sreg) => {
+                let set = self.set.map(|set| set.0);
+                write!(f, "sreg {sreg} set {} ", Shown(set))
+            }
+            None => {
+                let obj_type = self.obj_type.map(|obj_type| obj_type.0);
+                let name = self.name.map(|name| name.0);
+                write!(f, "type {} name {} ", Shown(obj_type), Shown(name))
+            }
+        }
     }
 }

@@ -1,6 +1,9 @@
 //! `osf`: guess the sender's operating system (`net/netfilter/nft_osf.c`).
 
+use core::fmt::{self, Formatter};
+
 use crate::nft::Register;
+use crate::pretty::text::{Text, field};
 
 open_enum! {
     /// How the fingerprint's TTL is compared (`NF_OSF_TTL_*`, `nfnetlink_osf.h`).
@@ -34,5 +37,11 @@ attr_struct! {
         2 => ttl: OsfTtl,
         /// See [`OsfFlags`].
         3 => flags: OsfFlags,
+    }
+}
+
+impl Text for Osf {
+    fn text(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        field(f, "dreg", self.dreg)
     }
 }

@@ -1,6 +1,9 @@
 //! `payload`: load bytes of a packet's headers, or write them (`net/netfilter/nft_payload.c`).
 
+use core::fmt::{self, Formatter};
+
 use crate::nft::Register;
+use crate::pretty::text::{Shown, Text};
 
 open_enum! {
     /// Where the offset counts from (`enum nft_payload_bases`).
@@ -97,5 +100,27 @@ impl Payload {
         self.csum_offset = Some(offset);
         self.csum_flags = (!flags.is_empty()).then_some(flags);
         self
+    }
+}
+
+impl Text for Payload {
+    fn text(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let (base, offset) = (Shown(self.base), Shown(self.offset));
+        let len = Shown(self.len);
+        match self.sreg {
+            Some(sreg) => write!(
+                f,
+                "write reg {sreg} => {len}b @ {base} header + {offset} \
+                 csum_type {} csum_off {} csum_flags {:#x} ",
+                self.csum_type.unwrap_or(CsumType::NONE).0,
+                self.csum_offset.unwrap_or_default(),
+                self.csum_flags.unwrap_or(CsumFlags::empty()).bits()
+            ),
+            None => write!(
+                f,
+                "load {len}b @ {base} header + {offset} => reg {} ",
+                Shown(self.dreg)
+            ),
+        }
     }
 }

@@ -1,6 +1,9 @@
 //! `queue`: hand the packet to user space for a verdict (`net/netfilter/nft_queue.c`).
 
+use core::fmt::{self, Formatter};
+
 use crate::nft::Register;
+use crate::pretty::text::{Text, field};
 
 bitflags::bitflags! {
     /// `NFT_QUEUE_FLAG_*`.
@@ -39,5 +42,27 @@ impl Queue {
             flags: (!flags.is_empty()).then_some(flags),
             ..Self::default()
         }
+    }
+}
+
+impl Text for Queue {
+    fn text(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if let Some(num) = self.num {
+            write!(f, "num {num}")?;
+            let last = num.wrapping_add(self.total.unwrap_or_default().saturating_sub(1));
+            if last != num {
+                write!(f, "-{last}")?;
+            }
+            f.write_str(" ")?;
+        }
+        field(f, "sreg_qnum", self.sreg_qnum)?;
+        let flags = self.flags.unwrap_or(QueueFlags::empty());
+        if flags.contains(QueueFlags::BYPASS) {
+            f.write_str("bypass ")?;
+        }
+        if flags.contains(QueueFlags::CPU_FANOUT) {
+            f.write_str("fanout ")?;
+        }
+        Ok(())
     }
 }

@@ -1,5 +1,9 @@
 //! `quota`: match below, or above, an amount of bytes (`net/netfilter/nft_quota.c`).
 
+use core::fmt::{self, Formatter};
+
+use crate::pretty::text::{Shown, Text};
+
 bitflags::bitflags! {
     /// `enum nft_quota_flags`.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,5 +48,17 @@ impl Quota {
             consumed: Some(0),
             flags: Some(flags),
         }
+    }
+}
+
+impl Text for Quota {
+    fn text(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "bytes {} consumed {} flags {} ",
+            Shown(self.bytes),
+            self.consumed.unwrap_or_default(),
+            self.flags.unwrap_or(QuotaFlags::empty()).bits()
+        )
     }
 }

@@ -1,7 +1,10 @@
 //! `range`: end the rule unless a register is inside, or outside, a range
 //! (`net/netfilter/nft_range.c`).
 
+use core::fmt::{self, Formatter};
+
 use crate::nft::{Data, Register, Value};
+use crate::pretty::text::{Shown, Text, data};
 
 open_enum! {
     /// `enum nft_range_ops`.
@@ -37,5 +40,13 @@ impl<'a> Range<'a> {
             from: Some(Data::Value(from)),
             to: Some(Data::Value(to)),
         }
+    }
+}
+
+impl Text for Range<'_> {
+    fn text(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{} reg {} ", Shown(self.op), Shown(self.sreg))?;
+        data(f, "0x", self.from.as_ref())?;
+        data(f, "0x", self.to.as_ref())
     }
 }

@@ -1,7 +1,10 @@
 //! `redir`: destination becomes the host itself (`net/netfilter/nft_redir.c`).
 
+use core::fmt::{self, Formatter};
+
 use super::NatFlags;
 use crate::nft::Register;
+use crate::pretty::text::{Text, field};
 
 attr_struct! {
     /// Redirect (`NFTA_REDIR_*`).
@@ -22,6 +25,17 @@ impl Redir {
         Self {
             proto_min: port,
             ..Self::default()
+        }
+    }
+}
+
+impl Text for Redir {
+    fn text(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        field(f, "proto_min reg", self.proto_min)?;
+        field(f, "proto_max reg", self.proto_max)?;
+        match self.flags {
+            Some(flags) => write!(f, "flags {:#x} ", flags.bits()),
+            None => Ok(()),
         }
     }
 }

@@ -1,5 +1,9 @@
 //! `reject`: drop the packet and tell its sender (`net/netfilter/nft_reject.c`).
 
+use core::fmt::{self, Formatter};
+
+use crate::pretty::text::{Shown, Text};
+
 open_enum! {
     /// `enum nft_reject_types`.
     pub struct RejectType(u32) {
@@ -62,5 +66,16 @@ impl Reject {
             reject_type: Some(RejectType::TCP_RST),
             icmp_code: Some(0),
         }
+    }
+}
+
+impl Text for Reject {
+    fn text(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "type {} code {} ",
+            Shown(self.reject_type.map(|reject_type| reject_type.0)),
+            self.icmp_code.unwrap_or_default()
+        )
     }
 }

@@ -1,6 +1,9 @@
 //! `rt`: properties of the packet's route (`net/netfilter/nft_rt.c`).
 
+use core::fmt::{self, Formatter};
+
 use crate::nft::Register;
+use crate::pretty::text::{Shown, Text};
 
 open_enum! {
     /// `enum nft_rt_keys`.
@@ -35,6 +38,15 @@ impl Rt {
         Self {
             key: Some(key),
             dreg: Some(dreg),
+        }
+    }
+}
+
+impl Text for Rt {
+    fn text(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self.dreg {
+            Some(dreg) => write!(f, "load {} => reg {dreg} ", Shown(self.key)),
+            None => Ok(()),
         }
     }
 }

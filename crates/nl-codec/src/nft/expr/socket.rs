@@ -1,6 +1,9 @@
 //! `socket`: properties of the local socket a packet is for (`net/netfilter/nft_socket.c`).
 
+use core::fmt::{self, Formatter};
+
 use crate::nft::Register;
+use crate::pretty::text::{Shown, Text, field};
 
 open_enum! {
     /// `enum nft_socket_keys`.
@@ -36,6 +39,15 @@ impl Socket {
             key: Some(key),
             dreg: Some(dreg),
             ..Self::default()
+        }
+    }
+}
+
+impl Text for Socket {
+    fn text(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self.dreg {
+            Some(dreg) => write!(f, "load {} => reg {dreg} ", Shown(self.key)),
+            None => field(f, "level", self.level),
         }
     }
 }

@@ -1,6 +1,10 @@
 //! `synproxy`: answer TCP SYNs with cookies in place of the server
 //! (`net/netfilter/nft_synproxy.c`).
 
+use core::fmt::{self, Formatter};
+
+use crate::pretty::text::{Text, field};
+
 bitflags::bitflags! {
     /// TCP options offered to clients (`NF_SYNPROXY_OPT_*`,
     /// `include/uapi/linux/netfilter/nf_synproxy.h`).
@@ -28,5 +32,12 @@ attr_struct! {
         2 => wscale: u8,
         /// See [`SynproxyFlags`].
         3 => flags: SynproxyFlags,
+    }
+}
+
+impl Text for Synproxy {
+    fn text(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        field(f, "mss", self.mss)?;
+        field(f, "wscale", self.wscale)
     }
 }

@@ -1,8 +1,11 @@
 //! `tproxy`: hand the packet to a local socket without changing it
 //! (`net/netfilter/nft_tproxy.c`).
 
+use core::fmt::{self, Formatter};
+
 use super::NfProto;
 use crate::nft::Register;
+use crate::pretty::text::{Text, field};
 
 attr_struct! {
     /// Transparent proxy (`NFTA_TPROXY_*`).
@@ -25,5 +28,15 @@ impl Tproxy {
             addr,
             port,
         }
+    }
+}
+
+impl Text for Tproxy {
+    fn text(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if let Some(family) = self.family.filter(|family| *family != NfProto::UNSPEC) {
+            write!(f, "{family} ")?;
+        }
+        field(f, "addr reg", self.addr)?;
+        field(f, "port reg", self.port)
     }
 }

@@ -1,6 +1,9 @@
 //! `tunnel`: metadata of the tunnel a packet came through (`net/netfilter/nft_tunnel.c`).
 
+use core::fmt::{self, Formatter};
+
 use crate::nft::Register;
+use crate::pretty::text::{Shown, Text};
 
 open_enum! {
     /// `enum nft_tunnel_keys`.
@@ -33,5 +36,14 @@ attr_struct! {
         2 => dreg: Register,
         /// Direction it must have.
         3 => mode: TunnelMode,
+    }
+}
+
+impl Text for Tunnel {
+    fn text(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self.dreg {
+            Some(dreg) => write!(f, "load {} => reg {dreg} ", Shown(self.key)),
+            None => Ok(()),
+        }
     }
 }

@@ -1,6 +1,9 @@
 //! `xfrm`: properties of the IPsec transformation (`net/netfilter/nft_xfrm.c`).
 
+use core::fmt::{self, Formatter};
+
 use crate::nft::Register;
+use crate::pretty::text::{Shown, Text};
 
 open_enum! {
     /// `enum nft_xfrm_keys`.
@@ -41,5 +44,20 @@ attr_struct! {
         4 => spnum: u32,
         /// Destination.
         1 => dreg: Register,
+    }
+}
+
+impl Text for Xfrm {
+    fn text(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self.dreg {
+            Some(dreg) => write!(
+                f,
+                "load {} {} {} => reg {dreg} ",
+                Shown(self.dir),
+                self.spnum.unwrap_or_default(),
+                Shown(self.key)
+            ),
+            None => Ok(()),
+        }
     }
 }
