@@ -1,1 +1,3 @@
 //! See the crate description.
+
+pub mod lab;

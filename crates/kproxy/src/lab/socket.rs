@@ -1,0 +1,70 @@
+use core::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    time::Duration,
+};
+use std::{
+    io,
+    os::fd::{AsFd, OwnedFd},
+    time::Instant,
+};
+
+use nix::sys::socket::{setsockopt, sockopt};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    net::{AddressFamily, Protocol, SocketFlags, SocketType, socket_with},
+};
+
+use super::error::{Doing as _, LabError};
+
+/// A point in time until which to wait.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Deadline(Instant);
+
+impl Deadline {
+    pub(super) fn after(time: Duration) -> Self {
+        Self(Instant::now() + time)
+    }
+
+    /// Waits until one of the events (or an error) happens; nothing means the time is over.
+    pub(super) fn wait(self, socket: impl AsFd, events: PollFlags) -> io::Result<PollFlags> {
+        loop {
+            let left = self.0.saturating_duration_since(Instant::now());
+            let left = Timespec::try_from(left).map_err(|_| io::ErrorKind::InvalidInput)?;
+            let mut fds = [PollFd::new(&socket, events)];
+            match poll(&mut fds, Some(&left)) {
+                Err(rustix::io::Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+                Ok(_) => return Ok(fds[0].revents()),
+            }
+        }
+    }
+}
+
+pub(super) const fn any_address(like: IpAddr) -> IpAddr {
+    match like {
+        IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+    }
+}
+
+/// Opens a non-blocking socket of the family of `like`, which queues the ICMP errors it gets.
+pub(super) fn open(
+    like: IpAddr,
+    kind: SocketType,
+    protocol: Option<Protocol>,
+) -> Result<OwnedFd, LabError> {
+    let family = if like.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(family, kind, flags, protocol).doing("open a socket")?;
+    if like.is_ipv4() {
+        setsockopt(&socket, sockopt::Ipv4RecvErr, &true).doing("ask for ICMP errors")?;
+    } else {
+        setsockopt(&socket, sockopt::Ipv6RecvErr, &true).doing("ask for ICMP errors")?;
+    }
+    Ok(socket)
+}
+
+/// Takes the IPv4-mapped form out of the way.
+pub(super) const fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
