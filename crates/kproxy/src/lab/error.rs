@@ -41,6 +41,9 @@ pub(crate) trait Doing<T> {
 
 impl<T, E: Into<io::Error>> Doing<T> for Result<T, E> {
     fn doing(self, what: impl Into<Box<str>>) -> Result<T, LabError> {
-        self.map_err(|source| LabError::Os { what: what.into(), source: source.into() })
+        self.map_err(|source| LabError::Os {
+            what: what.into(),
+            source: source.into(),
+        })
     }
 }

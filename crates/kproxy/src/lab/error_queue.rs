@@ -56,16 +56,21 @@ impl IcmpError {
             };
             for part in message.cmsgs()? {
                 let (error, from) = match part {
-                    ControlMessageOwned::Ipv4RecvErr(error, from) => {
-                        (error, from.map(|from| IpAddr::from(from.sin_addr.s_addr.to_ne_bytes())))
-                    }
+                    ControlMessageOwned::Ipv4RecvErr(error, from) => (
+                        error,
+                        from.map(|from| IpAddr::from(from.sin_addr.s_addr.to_ne_bytes())),
+                    ),
                     ControlMessageOwned::Ipv6RecvErr(error, from) => {
                         (error, from.map(|from| IpAddr::from(from.sin6_addr.s6_addr)))
                     }
                     _ => continue,
                 };
                 if matches!(error.ee_origin, ORIGIN_ICMP | ORIGIN_ICMP6) {
-                    return Ok(Some(Self { from, kind: error.ee_type, code: error.ee_code }));
+                    return Ok(Some(Self {
+                        from,
+                        kind: error.ee_type,
+                        code: error.ee_code,
+                    }));
                 }
             }
         }

@@ -58,11 +58,18 @@ impl Namespace {
                 }
             })
             .doing("start a thread")?;
-        let file = result
-            .recv()
-            .map_err(|_| LabError::ThreadGone { namespace: (*name).into() })??;
-        let inner = NamespaceRef { name, file: Arc::new(file) };
-        Ok(Self { inner, jobs: Some(jobs), thread: Some(thread) })
+        let file = result.recv().map_err(|_| LabError::ThreadGone {
+            namespace: (*name).into(),
+        })??;
+        let inner = NamespaceRef {
+            name,
+            file: Arc::new(file),
+        };
+        Ok(Self {
+            inner,
+            jobs: Some(jobs),
+            thread: Some(thread),
+        })
     }
 
     /// Name given at creation.
@@ -86,10 +93,16 @@ impl Namespace {
         &self,
         job: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, LabError> {
-        let gone = || LabError::ThreadGone { namespace: self.name().into() };
+        let gone = || LabError::ThreadGone {
+            namespace: self.name().into(),
+        };
         let (done, result) = mpsc::sync_channel(1);
         let job: Job = Box::new(move || drop(done.send(job())));
-        self.jobs.as_ref().ok_or_else(gone)?.send(job).map_err(|_| gone())?;
+        self.jobs
+            .as_ref()
+            .ok_or_else(gone)?
+            .send(job)
+            .map_err(|_| gone())?;
         result.recv().map_err(|_| gone())
     }
 }

@@ -1,4 +1,5 @@
-use std::{io, net::IpAddr, os::fd::AsRawFd as _};
+use core::net::IpAddr;
+use std::{io, os::fd::AsRawFd as _};
 
 use netlink_packet_core::{
     NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload,
@@ -64,8 +65,13 @@ impl Netlink {
     pub(super) fn open() -> Result<Self, LabError> {
         let mut socket = Socket::new(NETLINK_ROUTE).doing("open a netlink socket")?;
         socket.bind_auto().doing("bind a netlink socket")?;
-        socket.connect(&SocketAddr::new(0, 0)).doing("connect a netlink socket")?;
-        Ok(Self { socket, sequence: 0 })
+        socket
+            .connect(&SocketAddr::new(0, 0))
+            .doing("connect a netlink socket")?;
+        Ok(Self {
+            socket,
+            sequence: 0,
+        })
     }
 
     /// Makes a veth pair: `name` here, `eth0` in the other namespace.
@@ -89,7 +95,10 @@ impl Netlink {
                 LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(far))),
             ]),
         ];
-        self.create(RouteNetlinkMessage::NewLink(near), &format!("add link {name}"))
+        self.create(
+            RouteNetlinkMessage::NewLink(near),
+            &format!("add link {name}"),
+        )
     }
 
     /// Index of a link.
@@ -112,13 +121,19 @@ impl Netlink {
         message.header.index = link;
         message.header.flags = LinkFlags::Up;
         message.header.change_mask = LinkFlags::Up;
-        self.request(RouteNetlinkMessage::SetLink(message), 0, &format!("set link {link} up"))
+        self.request(
+            RouteNetlinkMessage::SetLink(message),
+            0,
+            &format!("set link {link} up"),
+        )
     }
 
     /// Waits until a link passes packets: a veth whose peer came up later than itself discards
     /// them until the kernel's link watch has run (net/core/link_watch.c).
     pub(super) fn wait_running(&mut self, link: u32) -> Result<(), LabError> {
-        self.socket.add_membership(GROUP_LINK).doing("listen to link events")?;
+        self.socket
+            .add_membership(GROUP_LINK)
+            .doing("listen to link events")?;
         let mut message = LinkMessage::default();
         message.header.index = link;
         let what = format!("watch link {link}");
@@ -127,10 +142,14 @@ impl Netlink {
             for reply in self.receive(&what)? {
                 let running = self.link_reply(reply, &what)?.is_some_and(|seen| {
                     seen.header.index == link
-                        && seen.attributes.contains(&LinkAttribute::OperState(State::Up))
+                        && seen
+                            .attributes
+                            .contains(&LinkAttribute::OperState(State::Up))
                 });
                 if running {
-                    self.socket.drop_membership(GROUP_LINK).doing("leave link events")?;
+                    self.socket
+                        .drop_membership(GROUP_LINK)
+                        .doing("leave link events")?;
                     return Ok(());
                 }
             }
@@ -149,7 +168,10 @@ impl Netlink {
             AddressAttribute::Address(address),
             AddressAttribute::Flags(AddressFlags::Nodad),
         ];
-        self.create(RouteNetlinkMessage::NewAddress(message), &format!("add address {address}"))
+        self.create(
+            RouteNetlinkMessage::NewAddress(message),
+            &format!("add address {address}"),
+        )
     }
 
     /// Adds a neighbour that needs no resolution.
@@ -189,14 +211,20 @@ impl Netlink {
             (_, Some(_)) => RouteScope::Universe,
         };
         if length > 0 {
-            message.attributes.push(RouteAttribute::Destination(destination.into()));
+            message
+                .attributes
+                .push(RouteAttribute::Destination(destination.into()));
         }
         if let Some(gateway) = route.via {
             message.header.flags = RouteFlags::Onlink;
-            message.attributes.push(RouteAttribute::Gateway(gateway.into()));
+            message
+                .attributes
+                .push(RouteAttribute::Gateway(gateway.into()));
         }
         if let Some(source) = route.source {
-            message.attributes.push(RouteAttribute::PrefSource(source.into()));
+            message
+                .attributes
+                .push(RouteAttribute::PrefSource(source.into()));
         }
         message.attributes.push(RouteAttribute::Oif(route.link));
         let what = format!("add route {destination}/{length}");
@@ -256,9 +284,13 @@ impl Netlink {
         let mut messages = Vec::new();
         let mut rest = bytes.as_slice();
         while !rest.is_empty() {
-            let message = NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest).map_err(
-                |error| LabError::Reply { what: what.into(), reason: error.to_string().into() },
-            )?;
+            let message =
+                NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest).map_err(|error| {
+                    LabError::Reply {
+                        what: what.into(),
+                        reason: error.to_string().into(),
+                    }
+                })?;
             // A u32 fits; the decoder has checked it against the buffer.
             let length = usize::try_from(message.header.length).unwrap_or(usize::MAX);
             rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();

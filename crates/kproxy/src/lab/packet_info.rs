@@ -7,8 +7,7 @@ use std::{
 use nix::{
     cmsg_space, libc,
     sys::socket::{
-        ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg,
-        sendmsg,
+        ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, sendmsg,
     },
 };
 
@@ -42,32 +41,41 @@ pub(super) fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Datagr
         _ => None,
     });
     match (from, to) {
-        (Some(from), Some(to)) => Ok(Datagram { length: message.bytes, from, to }),
+        (Some(from), Some(to)) => Ok(Datagram {
+            length: message.bytes,
+            from,
+            to,
+        }),
         _ => Err(io::ErrorKind::InvalidData.into()),
     }
 }
 
 /// Sends a datagram from the address `from`.
-pub(super) fn send(
-    socket: impl AsFd,
-    data: &[u8],
-    from: IpAddr,
-    to: SocketAddr,
-) -> io::Result<()> {
+pub(super) fn send(socket: impl AsFd, data: &[u8], from: IpAddr, to: SocketAddr) -> io::Result<()> {
     let destination = SockaddrStorage::from(to);
     let parts = [IoSlice::new(data)];
     let fd = socket.as_fd().as_raw_fd();
     let send = |control: ControlMessage<'_>| {
-        sendmsg(fd, &parts, &[control], MsgFlags::empty(), Some(&destination))
+        sendmsg(
+            fd,
+            &parts,
+            &[control],
+            MsgFlags::empty(),
+            Some(&destination),
+        )
     };
     match from {
         IpAddr::V4(from) => send(ControlMessage::Ipv4PacketInfo(&libc::in_pktinfo {
             ipi_ifindex: 0,
-            ipi_spec_dst: libc::in_addr { s_addr: u32::from_ne_bytes(from.octets()) },
+            ipi_spec_dst: libc::in_addr {
+                s_addr: u32::from_ne_bytes(from.octets()),
+            },
             ipi_addr: libc::in_addr { s_addr: 0 },
         })),
         IpAddr::V6(from) => send(ControlMessage::Ipv6PacketInfo(&libc::in6_pktinfo {
-            ipi6_addr: libc::in6_addr { s6_addr: from.octets() },
+            ipi6_addr: libc::in6_addr {
+                s6_addr: from.octets(),
+            },
             ipi6_ifindex: 0,
         })),
     }?;

@@ -215,14 +215,22 @@ impl Connection {
                 count => filled += count,
             }
         }
-        if seen == text { Ok(()) } else { Err(io::ErrorKind::InvalidData.into()) }
+        if seen == text {
+            Ok(())
+        } else {
+            Err(io::ErrorKind::InvalidData.into())
+        }
     }
 
     fn greeting(&mut self, deadline: Deadline) -> Result<Option<Answer>, LabError> {
         let mut line = Vec::new();
         let mut byte = [0];
         while !line.ends_with(b"\n") {
-            if deadline.wait(&self.stream, PollFlags::IN).doing("wait for a greeting")?.is_empty() {
+            if deadline
+                .wait(&self.stream, PollFlags::IN)
+                .doing("wait for a greeting")?
+                .is_empty()
+            {
                 return Ok(None);
             }
             match self.stream.read(&mut byte) {
@@ -245,12 +253,17 @@ fn connect_tcp(
         Ok(()) | Err(Errno::INPROGRESS) => {}
         Err(errno) => return refused(&socket, errno, deadline).map(Err),
     }
-    let events = deadline.wait(&socket, PollFlags::OUT).doing("wait for a connection")?;
+    let events = deadline
+        .wait(&socket, PollFlags::OUT)
+        .doing("wait for a connection")?;
     if events.is_empty() {
         return Ok(Err(Verdict::Silent));
     }
     match sockopt::socket_error(&socket).doing("read a connection's error")? {
-        Ok(()) => Ok(Ok(Connection { stream: TcpStream::from(socket), answer: None })),
+        Ok(()) => Ok(Ok(Connection {
+            stream: TcpStream::from(socket),
+            answer: None,
+        })),
         Err(errno) => refused(&socket, errno, deadline).map(Err),
     }
 }
@@ -261,7 +274,9 @@ fn refused(socket: impl AsFd, errno: Errno, deadline: Deadline) -> Result<Verdic
     match errno {
         Errno::PERM => {
             // A reject on the way out comes back through loopback, a moment after the call.
-            deadline.wait(&socket, PollFlags::empty()).doing("wait for an ICMP error")?;
+            deadline
+                .wait(&socket, PollFlags::empty())
+                .doing("wait for an ICMP error")?;
             Ok(queued()?.map_or(Verdict::NotPermitted, |error| Verdict::of_icmp(error, true)))
         }
         Errno::TIMEDOUT => Ok(Verdict::Silent),
@@ -285,7 +300,9 @@ fn exchange(
     }
     let mut buffer = [0; 2048];
     loop {
-        let events = deadline.wait(socket, PollFlags::IN).doing("wait for a datagram")?;
+        let events = deadline
+            .wait(socket, PollFlags::IN)
+            .doing("wait for a datagram")?;
         if events.is_empty() {
             return Ok(Verdict::Silent);
         }
@@ -316,14 +333,19 @@ fn connected(
 
 fn probe_udp(to: SocketAddr, deadline: Deadline) -> Result<Verdict, LabError> {
     let socket = connected(to, SocketType::DGRAM, None)?;
-    exchange(&socket, b"who\n", deadline, |line| Ok(Some(Verdict::Answered(Answer::read(line)?))))
+    exchange(&socket, b"who\n", deadline, |line| {
+        Ok(Some(Verdict::Answered(Answer::read(line)?)))
+    })
 }
 
 fn probe_sctp(to: SocketAddr, deadline: Deadline) -> Result<Verdict, LabError> {
     // Raw sockets have no ports; a UDP socket bound meanwhile makes sure that this one is nobody
     // else's.
     let reserved = UdpSocket::bind((socket::any_address(to.ip()), 0)).doing("reserve a port")?;
-    let port = reserved.local_addr().doing("read the reserved port")?.port();
+    let port = reserved
+        .local_addr()
+        .doing("read the reserved port")?
+        .port();
     let raw = connected(
         SocketAddr::new(to.ip(), 0),
         SocketType::RAW,

@@ -1,8 +1,8 @@
-use core::net::SocketAddr;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::{
     collections::HashSet,
     io::{self, ErrorKind, Read as _, Write as _},
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream, UdpSocket},
+    net::{TcpListener, TcpStream, UdpSocket},
     os::{
         fd::{AsFd, BorrowedFd, OwnedFd},
         unix::net::UnixDatagram,
@@ -62,15 +62,22 @@ enum Socket {
 impl Responder {
     pub(super) fn start() -> Result<Self, LabError> {
         let (bell, rung) = UnixDatagram::pair().doing("make a socket pair")?;
-        bell.set_nonblocking(true).doing("make a socket non-blocking")?;
-        rung.set_nonblocking(true).doing("make a socket non-blocking")?;
+        bell.set_nonblocking(true)
+            .doing("make a socket non-blocking")?;
+        rung.set_nonblocking(true)
+            .doing("make a socket non-blocking")?;
         let (orders, inbox) = mpsc::channel();
         let thread = thread::Builder::new()
             .name("responder".into())
             .spawn(move || answer_all(&inbox, &rung))
             .doing("start a thread")?;
         let served = Mutex::default();
-        Ok(Self { served, orders: Some(orders), bell, thread: Some(thread) })
+        Ok(Self {
+            served,
+            orders: Some(orders),
+            bell,
+            thread: Some(thread),
+        })
     }
 
     /// Answers on a port of a namespace from now on; nothing to do if it already does.
@@ -89,20 +96,20 @@ impl Responder {
         }
         let what = format!("listen on {transport} port {port} of {host}");
         let sockets = namespace.run(move || open(transport, port))?.doing(what)?;
-        let endpoints =
-            sockets.into_iter().map(|socket| Endpoint { served: key.clone(), socket }).collect();
+        let endpoints = sockets
+            .into_iter()
+            .map(|socket| Endpoint {
+                served: key.clone(),
+                socket,
+            })
+            .collect();
         self.order(|done| Order::Add(endpoints, done))?;
         served.insert(key);
         Ok(())
     }
 
     /// Closes the sockets of a port; connections stay.
-    pub(super) fn stop(
-        &self,
-        host: &str,
-        transport: Transport,
-        port: u16,
-    ) -> Result<(), LabError> {
+    pub(super) fn stop(&self, host: &str, transport: Transport, port: u16) -> Result<(), LabError> {
         let key: Served = (host.into(), transport, port);
         let mut served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
         if served.remove(&key) {
@@ -113,9 +120,15 @@ impl Responder {
 
     /// Hands over an order and waits until it is carried out.
     fn order(&self, order: impl FnOnce(mpsc::SyncSender<()>) -> Order) -> Result<(), LabError> {
-        let gone = || LabError::ThreadGone { namespace: "responder".into() };
+        let gone = || LabError::ThreadGone {
+            namespace: "responder".into(),
+        };
         let (done, carried_out) = mpsc::sync_channel(1);
-        self.orders.as_ref().ok_or_else(gone)?.send(order(done)).map_err(|_| gone())?;
+        self.orders
+            .as_ref()
+            .ok_or_else(gone)?
+            .send(order(done))
+            .map_err(|_| gone())?;
         ring(&self.bell);
         carried_out.recv().map_err(|_| gone())
     }
@@ -176,10 +189,11 @@ fn answer_all(inbox: &mpsc::Receiver<Order>, rung: &UnixDatagram) {
     loop {
         let ready: Vec<bool> = {
             let mut fds = vec![PollFd::new(rung, PollFlags::IN)];
-            fds.extend(endpoints.iter().map(|end| PollFd::from_borrowed_fd(
-                end.socket.as_fd(),
-                PollFlags::IN,
-            )));
+            fds.extend(
+                endpoints
+                    .iter()
+                    .map(|end| PollFd::from_borrowed_fd(end.socket.as_fd(), PollFlags::IN)),
+            );
             match poll(&mut fds, None) {
                 Ok(_) => {}
                 Err(Errno::INTR) => continue,
@@ -247,7 +261,10 @@ impl Endpoint {
                     // A fresh connection has room for a line; a client gone already is no error.
                     if stream.write_all(line.as_bytes()).is_ok() {
                         let socket = Socket::Stream(stream);
-                        accepted.push(Self { served: self.served.clone(), socket });
+                        accepted.push(Self {
+                            served: self.served.clone(),
+                            socket,
+                        });
                     }
                 }
             }
@@ -288,12 +305,18 @@ fn answer_sctp(
 ) -> io::Result<()> {
     let Datagram { length, from, to } = *datagram;
     let packet = sctp::without_ip_header(buffer.get(..length).unwrap_or_default(), to);
-    let Some((peer_port, own_port)) = sctp::ports(packet) else { return Ok(()) };
+    let Some((peer_port, own_port)) = sctp::ports(packet) else {
+        return Ok(());
+    };
     if own_port != port {
         return Ok(());
     }
     let peer: IpAddr = from.ip();
-    let line = Answer::line(name, SocketAddr::new(to, port), SocketAddr::new(peer, peer_port));
+    let line = Answer::line(
+        name,
+        SocketAddr::new(to, port),
+        SocketAddr::new(peer, peer_port),
+    );
     if let Some(answer) = sctp::init_ack(packet, line.as_bytes()) {
         send(socket, &answer, to, SocketAddr::new(peer, 0))?;
     }

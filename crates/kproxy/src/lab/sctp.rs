@@ -90,7 +90,11 @@ fn packet(
 fn crc32c(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |crc, byte| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
-            if crc & 1 == 1 { crc >> 1 ^ 0x82f6_3b78 } else { crc >> 1 }
+            if crc & 1 == 1 {
+                crc >> 1 ^ 0x82f6_3b78
+            } else {
+                crc >> 1
+            }
         })
     })
 }

@@ -53,7 +53,11 @@ pub(super) fn open(
     kind: SocketType,
     protocol: Option<Protocol>,
 ) -> Result<OwnedFd, LabError> {
-    let family = if like.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let family = if like.is_ipv4() {
+        AddressFamily::INET
+    } else {
+        AddressFamily::INET6
+    };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(family, kind, flags, protocol).doing("open a socket")?;
     if like.is_ipv4() {

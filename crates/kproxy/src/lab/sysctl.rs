@@ -7,7 +7,7 @@ use super::error::{Doing as _, LabError};
 ///
 /// # Errors
 /// When the kernel refuses the value.
-pub(super) fn set(name: &str, value: &str) -> Result<(), LabError> {
+fn set(name: &str, value: &str) -> Result<(), LabError> {
     match fs::write(format!("/proc/sys/net/{name}"), value) {
         Err(error)
             if matches!(
@@ -47,11 +47,26 @@ const EVERYWHERE: &[(&str, &str)] = &[
 ];
 
 /// Settings of the node on top of those.
-const NODE: &[(&str, &str)] =
-    &[("ipv4/ip_forward", "1"), ("ipv6/conf/all/forwarding", "1"), ("ipv6/conf/default/forwarding", "1")];
+const NODE: &[(&str, &str)] = &[
+    ("ipv4/ip_forward", "1"),
+    ("ipv6/conf/all/forwarding", "1"),
+    ("ipv6/conf/default/forwarding", "1"),
+];
 
 pub(super) fn apply_everywhere() -> Result<(), LabError> {
-    EVERYWHERE.iter().try_for_each(|(name, value)| set(name, value))
+    EVERYWHERE
+        .iter()
+        .try_for_each(|(name, value)| set(name, value))
+}
+
+/// Settings of a host that answers for every address: IPv6 checks the source address of a datagram
+/// against the interfaces' addresses, not against local routes.
+const ANY_ADDRESS: &[(&str, &str)] = &[("ipv6/ip_nonlocal_bind", "1")];
+
+pub(super) fn apply_any_address() -> Result<(), LabError> {
+    ANY_ADDRESS
+        .iter()
+        .try_for_each(|(name, value)| set(name, value))
 }
 
 pub(super) fn apply_node() -> Result<(), LabError> {

@@ -80,7 +80,8 @@ impl TopologyBuilder {
     /// Adds a host.
     #[must_use]
     pub fn host(mut self, name: &str, addresses: impl IntoIterator<Item = IpAddr>) -> Self {
-        self.hosts.push((name.into(), addresses.into_iter().collect()));
+        self.hosts
+            .push((name.into(), addresses.into_iter().collect()));
         self
     }
 
@@ -101,12 +102,27 @@ impl TopologyBuilder {
             .collect();
         hosts.push(add_sink(&node, &self.node_addresses, known)?);
         for (number, (name, addresses)) in (1u16..).zip(self.hosts) {
-            hosts.push(add_host(&node, number, name, addresses, &self.node_addresses)?);
+            hosts.push(add_host(
+                &node,
+                number,
+                name,
+                addresses,
+                &self.node_addresses,
+            )?);
         }
-        let by_name =
-            hosts.iter().enumerate().map(|(index, host)| (host.name.clone(), index)).collect();
+        let by_name = hosts
+            .iter()
+            .enumerate()
+            .map(|(index, host)| (host.name.clone(), index))
+            .collect();
         let responder = Responder::start()?;
-        Ok(Topology { node, node_addresses: self.node_addresses, hosts, by_name, responder })
+        Ok(Topology {
+            node,
+            node_addresses: self.node_addresses,
+            hosts,
+            by_name,
+            responder,
+        })
     }
 }
 
@@ -152,7 +168,8 @@ impl Topology {
     /// # Errors
     /// When there is no such host, or the port is taken.
     pub fn serve(&self, host: &str, transport: Transport, port: u16) -> Result<(), LabError> {
-        self.responder.serve(self.namespace(host)?, host, transport, port)
+        self.responder
+            .serve(self.namespace(host)?, host, transport, port)
     }
 
     /// Stops answering on a port; established TCP connections stay.
@@ -174,12 +191,7 @@ impl Topology {
     ///
     /// # Errors
     /// When there is no such host or a socket cannot be made; a refused or lost probe is a verdict.
-    pub fn probe(
-        &self,
-        from: &str,
-        probe: Probe,
-        deadline: Duration,
-    ) -> Result<Verdict, LabError> {
+    pub fn probe(&self, from: &str, probe: Probe, deadline: Duration) -> Result<Verdict, LabError> {
         let namespace = self.namespace(from)?;
         if probe.transport != Transport::Icmp {
             self.serve(SINK, probe.transport, probe.to.port())?;
@@ -197,7 +209,8 @@ impl Topology {
         to: core::net::SocketAddr,
         deadline: Duration,
     ) -> Result<Connection, LabError> {
-        self.namespace(from)?.run(move || Connection::open(to, deadline))?
+        self.namespace(from)?
+            .run(move || Connection::open(to, deadline))?
     }
 
     fn namespace(&self, host: &str) -> Result<&Namespace, LabError> {
@@ -215,7 +228,10 @@ const fn mac(number: u16, end: u8) -> Mac {
 }
 
 fn first_of_family(addresses: &[IpAddr], like: IpAddr) -> Option<IpAddr> {
-    addresses.iter().copied().find(|address| address.is_ipv4() == like.is_ipv4())
+    addresses
+        .iter()
+        .copied()
+        .find(|address| address.is_ipv4() == like.is_ipv4())
 }
 
 /// Makes a link between the node and a namespace, up on both ends; returns the node's end.
@@ -245,7 +261,11 @@ fn add_link(
 }
 
 /// Adds addresses and the default route to the only link of a host.
-fn configure_host(netlink: &mut Netlink, number: u16, addresses: &[IpAddr]) -> Result<(), LabError> {
+fn configure_host(
+    netlink: &mut Netlink,
+    number: u16,
+    addresses: &[IpAddr],
+) -> Result<(), LabError> {
     let link = netlink.index("eth0")?;
     for address in addresses {
         netlink.add_address(link, *address)?;
@@ -255,7 +275,13 @@ fn configure_host(netlink: &mut Netlink, number: u16, addresses: &[IpAddr]) -> R
         let source = first_of_family(addresses, any);
         if source.is_some() {
             let (to, via, kind) = ((any, 0), Some(gateway), RouteKind::Unicast);
-            netlink.add_route(&Route { to, link, via, source, kind })?;
+            netlink.add_route(&Route {
+                to,
+                link,
+                via,
+                source,
+                kind,
+            })?;
         }
     }
     Ok(())
@@ -288,7 +314,11 @@ fn add_host(
         }
         Ok::<_, LabError>(())
     })??;
-    Ok(Host { name, addresses, namespace })
+    Ok(Host {
+        name,
+        addresses,
+        namespace,
+    })
 }
 
 /// Adds the uplink: the node's own addresses on its end, a host that takes every address on the
@@ -309,7 +339,9 @@ fn add_sink(
         }
         for (any, gateway) in [(ANY4, GATEWAY4), (ANY6, GATEWAY6)] {
             netlink.add_neighbour(near, gateway, mac(NUMBER, 2))?;
-            let Some(source) = first_of_family(&own, any) else { continue };
+            let Some(source) = first_of_family(&own, any) else {
+                continue;
+            };
             netlink.add_route(&Route {
                 to: (any, 0),
                 link: near,
@@ -321,30 +353,38 @@ fn add_sink(
         Ok::<_, LabError>(())
     })??;
     namespace.run(move || {
+        sysctl::apply_any_address()?;
         let mut netlink = Netlink::open()?;
         let (loopback, link) = (netlink.index("lo")?, netlink.index("eth0")?);
-        for (any, gateway) in [(ANY4, GATEWAY4), (ANY6, GATEWAY6)] {
-            netlink.add_neighbour(link, gateway, mac(NUMBER, 1))?;
+        let mut add = |to, link, kind| {
             netlink.add_route(&Route {
-                to: (any, 0),
-                link: loopback,
+                to,
+                link,
                 via: None,
                 source: None,
-                kind: RouteKind::Local,
-            })?;
+                kind,
+            })
+        };
+        for any in [ANY4, ANY6] {
+            add((any, 0), loopback, RouteKind::Local)?;
         }
-        // Replies to the others must not be taken for this host's own traffic.
-        for address in known {
-            let via = Some(if address.is_ipv4() { GATEWAY4 } else { GATEWAY6 });
-            netlink.add_route(&Route {
-                to: (address, width(address)),
+        // Replies to the others must not be taken for this host's own traffic. They are treated as
+        // neighbours: a gateway's address would be this host's own, too.
+        for address in &known {
+            add(
+                (*address, width(*address)),
                 link,
-                via,
-                source: None,
-                kind: RouteKind::UnicastAmongLocal,
-            })?;
+                RouteKind::UnicastAmongLocal,
+            )?;
+        }
+        for address in known {
+            netlink.add_neighbour(link, address, mac(NUMBER, 1))?;
         }
         Ok::<_, LabError>(())
     })??;
-    Ok(Host { name: SINK.into(), addresses: Vec::new(), namespace })
+    Ok(Host {
+        name: SINK.into(),
+        addresses: Vec::new(),
+        namespace,
+    })
 }
