@@ -1,5 +1,9 @@
-//! What tests of several crates share: private network namespaces and honest skipping.
+//! What tests of several crates share: private network namespaces, honest skipping, the nft releases
+//! and their recorded bytes.
 #![forbid(unsafe_code)]
+
+pub mod golden;
+pub mod nft;
 
 use std::io::Write;
 use std::thread;

@@ -1,0 +1,101 @@
+//! The committed golden bytes against what the nft releases at hand send today.
+//!
+//! `KPROXY_RECORD=all cargo test -p nl-codec --test golden_live` writes the golden files anew;
+//! `KPROXY_RECORD=set` only the file of that name.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+
+use test_support::golden::{Case, Golden, message_name, messages};
+use test_support::nft::{self, Nft};
+use test_support::{in_new_netns, skip};
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
+}
+
+/// The messages of interest that `nft` sends for `case`, in a namespace of its own; empty when this
+/// release cannot express it. What the kernel answers does not matter.
+fn record(nft: &Nft, case: &Case) -> Vec<Vec<u8>> {
+    let (send, receive) = mpsc::channel();
+    let (nft, case) = (nft.clone(), case.clone());
+    in_new_netns(move || {
+        for line in &case.setup {
+            nft.load(line).unwrap();
+        }
+        let (datagrams, _) = nft.record(&(case.nft.join("\n") + "\n")).unwrap();
+        let all = datagrams.iter().flat_map(|datagram| messages(datagram));
+        let kept = all.filter(|message| match case.keep.as_slice() {
+            [] => is_change(message_name(message)),
+            keep => keep.iter().any(|name| name == message_name(message)),
+        });
+        send.send(kept.collect::<Vec<_>>()).unwrap();
+    });
+    receive.recv().unwrap_or_default()
+}
+
+fn is_change(name: &str) -> bool {
+    ["NEW", "DEL", "DESTROY"]
+        .iter()
+        .any(|verb| name.starts_with(verb))
+}
+
+/// Whether recording is possible; says why not.
+fn can_record() -> bool {
+    let strace = std::process::Command::new("strace").arg("-V").output();
+    if strace.is_err() {
+        skip("no strace to see what nft sends");
+    }
+    strace.is_ok()
+}
+
+fn write_anew(golden: &mut Golden, releases: &[Nft]) {
+    for case in &mut golden.cases {
+        let recorded: Vec<_> = releases
+            .iter()
+            .map(|nft| (nft.version.as_str(), record(nft, case)))
+            .filter(|(_, messages)| !messages.is_empty())
+            .collect();
+        let since = recorded.first();
+        // The bytes are from the release most machines have, or the first that can.
+        let from = recorded
+            .iter()
+            .find(|(version, _)| *version == "1.0.6")
+            .or(since);
+        case.since = since.map_or("none", |(version, _)| version).to_owned();
+        case.from = from.map_or("none", |(version, _)| version).to_owned();
+        case.messages = from
+            .map(|(_, messages)| messages.clone())
+            .unwrap_or_default();
+    }
+    golden.save().unwrap();
+}
+
+#[test]
+fn nft_still_sends_the_committed_bytes() {
+    if !can_record() {
+        return;
+    }
+    let releases = nft::versions();
+    let recording = std::env::var("KPROXY_RECORD").ok();
+    let mut differing = Vec::new();
+    for mut golden in Golden::load_all(&folder()).unwrap() {
+        if let Some(which) = &recording {
+            if which == "all" || *which == golden.name() {
+                write_anew(&mut golden, &releases);
+            }
+            continue;
+        }
+        for case in &golden.cases {
+            let Some(nft) = releases.iter().find(|nft| nft.version == case.from) else {
+                continue;
+            };
+            if record(nft, case) != case.messages {
+                differing.push(format!("{}: {}", golden.name(), case.name));
+            }
+        }
+    }
+    assert!(differing.is_empty(), "{differing:#?}");
+}
