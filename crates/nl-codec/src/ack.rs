@@ -14,7 +14,7 @@ use byteorder::{ByteOrder, NativeEndian};
 
 use crate::msg::{Flags, HEADER_LEN, Header, Msg, MsgType};
 use crate::nft::Str;
-use crate::{AttrBytes, Attrs, DecodeError, DecodeErrorKind, align};
+use crate::{AttrBytes, Attrs, DecodeError, DecodeErrorKind, HostU32, align};
 
 /// A control message of netlink.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -151,11 +151,7 @@ impl<'a> ExtAck<'a> {
         let mut out = Self::default();
         for attr in attrs {
             let attr = attr?;
-            // Unlike values of nfnetlink these integers are in host order.
-            let int = |what| match attr.payload.len() {
-                4 => Ok(Some(NativeEndian::read_u32(attr.payload))),
-                _ => Err(attr.error(DecodeErrorKind::BadSize, what)),
-            };
+            let int = |what| attr.value::<HostU32>(what).map(|int| Some(int.0));
             match attr.kind {
                 1 => out.message = Some(attr.value("extended ack message")?),
                 2 => out.offset = int("extended ack offset")?,

@@ -159,6 +159,27 @@ int_value! {
     u64, 8, NetworkEndian::write_u64, NetworkEndian::read_u64;
 }
 
+/// An integer in host order: netlink's own, and the few in which a subsystem departs from its rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct HostU32(pub u32);
+
+impl<'a> AttrValue<'a> for HostU32 {
+    #[inline]
+    fn encode<E: Encoder>(&self, attr: u16, enc: &mut E) -> Result<(), EncodeError> {
+        let mut bytes = [0; 4];
+        NativeEndian::write_u32(&mut bytes, self.0);
+        enc.put_attr_bytes(attr, &bytes)
+    }
+
+    #[inline]
+    fn decode(attr: &Attr<'a>, what: &'static str) -> Result<Self, DecodeError> {
+        match attr.payload.len() {
+            4 => Ok(Self(NativeEndian::read_u32(attr.payload))),
+            _ => Err(attr.error(DecodeErrorKind::BadSize, what)),
+        }
+    }
+}
+
 impl<'a> AttrValue<'a> for u8 {
     #[inline]
     fn encode<E: Encoder>(&self, attr: u16, enc: &mut E) -> Result<(), EncodeError> {

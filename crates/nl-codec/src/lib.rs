@@ -34,7 +34,9 @@ pub mod msg;
 pub mod nft;
 pub mod pretty;
 
-pub use attr::{Attr, AttrBytes, AttrValue, Attrs, NLA_F_NESTED, NLA_F_NET_BYTEORDER, put_attr};
+pub use attr::{
+    Attr, AttrBytes, AttrValue, Attrs, HostU32, NLA_F_NESTED, NLA_F_NET_BYTEORDER, put_attr,
+};
 pub use cursor::{Encoder, LenCounter, Nest, SliceCursor};
 pub use error::{DecodeError, DecodeErrorKind, EncodeError};
 pub use wire::{ALIGN, ATTR_HEADER_LEN, MAX_ATTR_PAYLOAD, align};

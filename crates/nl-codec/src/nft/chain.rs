@@ -1,5 +1,6 @@
 //! Base and regular chains (`nf_tables_newchain`, `nf_tables_fill_chain_info`).
 
+use super::expr::Counter;
 use super::{List, Str};
 use crate::{Attr, AttrValue, DecodeError, EncodeError, Encoder};
 
@@ -121,16 +122,6 @@ impl<'a> AttrValue<'a> for Device<'a> {
 }
 
 attr_struct! {
-    /// Counters of a base chain (`NFTA_CHAIN_COUNTERS`, `NFTA_COUNTER_*`).
-    pub struct ChainCounters {
-        /// Bytes.
-        1 => bytes: u64,
-        /// Packets.
-        2 => packets: u64,
-    }
-}
-
-attr_struct! {
     /// A chain (`NFTA_CHAIN_*`): NEW, GET, DEL and DESTROY CHAIN. With a hook it is a base chain.
     pub struct Chain<'a> {
         /// Table.
@@ -146,7 +137,7 @@ attr_struct! {
         /// Hook of a base chain.
         4 => hook: ChainHook<'a>,
         /// Counters of a base chain.
-        8 => counters: ChainCounters,
+        8 => counters: Counter,
         /// See [`ChainFlags`].
         10 => flags: ChainFlags,
         /// Number of rules, jumps and map rows; from the kernel only.

@@ -1,5 +1,6 @@
 //! Sets and maps (`nf_tables_newset`, `nf_tables_fill_set`). Their rows are in [`super::elem`].
 
+use super::expr::ObjType;
 use super::{Expr, Exprs, List, Str};
 
 bitflags::bitflags! {
@@ -85,8 +86,8 @@ attr_struct! {
         6 => data_type: u32,
         /// Length of the data in bytes; not for verdicts.
         7 => data_len: u32,
-        /// `NFT_OBJECT_*`, with [`SetFlags::OBJECT`].
-        15 => obj_type: u32,
+        /// Type of the objects, with [`SetFlags::OBJECT`].
+        15 => obj_type: ObjType,
         /// Number by which other messages of the same batch can refer to a new set.
         10 => id: u32,
         /// See [`SetPolicy`].
