@@ -27,12 +27,10 @@ impl Display for RuleText<'_> {
         for name in [rule.table, rule.chain].into_iter().flatten() {
             write!(f, " {name}")?;
         }
-        let ids = [rule.id, rule.position_id];
-        let handles = [rule.handle, rule.position];
-        for number in handles.into_iter().chain(ids.map(|id| id.map(u64::from))) {
-            if let Some(number) = number {
-                write!(f, " {number}")?;
-            }
+        let ids = [rule.id, rule.position_id].map(|id| id.map(u64::from));
+        let numbers = [rule.handle, rule.position].into_iter().chain(ids);
+        for number in numbers.flatten() {
+            write!(f, " {number}")?;
         }
         f.write_str("\n")?;
         for expr in rule.exprs.iter().flatten() {

@@ -285,3 +285,6 @@ impl<'a> AttrValue<'a> for Expr<'a> {
 
 /// A list of expressions: built by the caller, or as received.
 pub type Exprs<'a> = List<'a, Expr<'a>>;
+
+#[cfg(test)]
+mod tests;
