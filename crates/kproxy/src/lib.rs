@@ -1,3 +1,9 @@
-//! See the crate description.
+//! A Kubernetes Service proxy that programs nf_tables over netlink: what reads manifests, lowers
+//! plans to netlink batches and drives the kernel. The program `kproxy` is a thin layer of
+//! commands over this library.
+#![forbid(unsafe_code)]
 
+pub mod api;
+pub mod ingest;
 pub mod lab;
+pub mod manifest;

@@ -1,0 +1,41 @@
+//! Object metadata.
+
+use serde::Deserialize;
+
+use super::{Text, nullable};
+
+/// `metadata`.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Metadata<'a> {
+    /// Name.
+    #[serde(borrow)]
+    pub name: Option<Text<'a>>,
+    /// Namespace; absent means `default` in manifests and "none" for cluster-wide objects.
+    #[serde(borrow)]
+    pub namespace: Option<Text<'a>>,
+    /// When the API server accepted the object, RFC 3339.
+    #[serde(borrow)]
+    pub creation_timestamp: Option<Text<'a>>,
+    /// Labels.
+    #[serde(borrow, deserialize_with = "nullable")]
+    pub labels: Labels<'a>,
+}
+
+/// The labels this proxy looks at.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Labels<'a> {
+    /// On an EndpointSlice: the Service it belongs to.
+    #[serde(borrow, rename = "kubernetes.io/service-name")]
+    pub service_name: Option<Text<'a>>,
+    /// On a Service or EndpointSlice: another proxy handles it, whatever the value.
+    #[serde(borrow, rename = "service.kubernetes.io/service-proxy-name")]
+    pub service_proxy_name: Option<Text<'a>>,
+    /// On a Service or EndpointSlice: it is headless, whatever the value.
+    #[serde(borrow, rename = "service.kubernetes.io/headless")]
+    pub headless: Option<Text<'a>>,
+    /// On a Node: its zone.
+    #[serde(borrow, rename = "topology.kubernetes.io/zone")]
+    pub zone: Option<Text<'a>>,
+}

@@ -1,0 +1,334 @@
+//! One document: an object of any kind, or a list whose items are handed on one by one.
+//!
+//! Fields may come in any order; kubectl sorts them (`endpoints` before `kind`), the API server
+//! does not. `spec` and `status` mean different things for each kind, so they wait in the rare
+//! document that has them before `kind`.
+
+use core::fmt;
+
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
+
+use crate::api::{
+    Endpoint, EndpointPort, EndpointSlice, Kind, Metadata, Node, Service, ServiceCidr, Text,
+};
+
+/// An object as read.
+#[derive(Debug)]
+#[non_exhaustive]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "made, read and dropped one at a time on the stack"
+)]
+pub enum Object<'a> {
+    /// A Service.
+    Service(Service<'a>),
+    /// An EndpointSlice.
+    EndpointSlice(EndpointSlice<'a>),
+    /// A Node.
+    Node(Node<'a>),
+    /// A ServiceCIDR.
+    ServiceCidr(ServiceCidr<'a>),
+    /// A kind that is none of ours.
+    Other,
+    /// An object that does not say what it is.
+    Unknown,
+}
+
+/// What to do with the elements of `items`.
+pub(super) trait Items<'de> {
+    /// Takes the next element; `false` at the end. `kind` is the elements' kind in a typed list.
+    fn next<A: SeqAccess<'de>>(
+        &mut self,
+        seq: &mut A,
+        kind: Option<Kind>,
+    ) -> Result<bool, A::Error>;
+}
+
+/// Items of an object that is an item itself: skipped.
+pub(super) struct NoItems;
+
+impl<'de> Items<'de> for NoItems {
+    fn next<A: SeqAccess<'de>>(
+        &mut self,
+        seq: &mut A,
+        _kind: Option<Kind>,
+    ) -> Result<bool, A::Error> {
+        Ok(seq.next_element::<IgnoredAny>()?.is_some())
+    }
+}
+
+/// Reads a document.
+pub(super) struct DocumentSeed<'i, I> {
+    /// Kind of an object that does not name its own.
+    pub(super) kind: Option<Kind>,
+    /// Takes the items of a list.
+    pub(super) items: &'i mut I,
+}
+
+/// Result of a [`DocumentSeed`]: `None` if it was a list.
+pub(super) type Document<'de> = Option<Object<'de>>;
+
+impl<'de, I: Items<'de>> DeserializeSeed<'de> for DocumentSeed<'_, I> {
+    type Value = Document<'de>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de, I: Items<'de>> Visitor<'de> for DocumentSeed<'_, I> {
+    type Value = Document<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut parts = Parts {
+            default: self.kind,
+            ..Parts::default()
+        };
+        while let Some(field) = map.next_key::<Field>()? {
+            match field {
+                Field::ApiVersion => parts.api_version = map.next_value()?,
+                Field::Kind => parts.kind = map.next_value()?,
+                Field::Metadata => parts.metadata = or_default(&mut map)?,
+                Field::Spec => parts.spec(&mut map)?,
+                Field::Status => parts.status(&mut map)?,
+                Field::AddressType if parts.may_be_slice() => {
+                    parts.slice.address_type = map.next_value()?;
+                }
+                Field::Endpoints if parts.may_be_slice() => {
+                    parts.slice.endpoints = or_default::<_, Vec<Endpoint<'de>>>(&mut map)?;
+                }
+                Field::Ports if parts.may_be_slice() => {
+                    parts.slice.ports = or_default::<_, Vec<EndpointPort<'de>>>(&mut map)?;
+                }
+                Field::Items => {
+                    parts.list = true;
+                    map.next_value_seed(ItemsSeed {
+                        kind: parts.items_kind(),
+                        items: &mut *self.items,
+                    })?;
+                }
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        parts.finish()
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(field_identifier, rename_all = "camelCase")]
+enum Field {
+    ApiVersion,
+    Kind,
+    Metadata,
+    Spec,
+    Status,
+    AddressType,
+    Endpoints,
+    Ports,
+    Items,
+    #[serde(other)]
+    Other,
+}
+
+/// What is known of an object's kind so far.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Known {
+    Ours(Kind),
+    Foreign,
+    NotYet,
+}
+
+#[derive(Default)]
+struct Parts<'de> {
+    default: Option<Kind>,
+    api_version: Option<Text<'de>>,
+    kind: Option<Text<'de>>,
+    metadata: Metadata<'de>,
+    service: Service<'de>,
+    slice: EndpointSlice<'de>,
+    node: Node<'de>,
+    cidr: ServiceCidr<'de>,
+    waiting_spec: Option<Value>,
+    waiting_status: Option<Value>,
+    list: bool,
+}
+
+impl<'de> Parts<'de> {
+    fn known(&self) -> Known {
+        match (&self.api_version, &self.kind, self.default) {
+            (Some(version), Some(kind), _) => {
+                Kind::of(version, kind).map_or(Known::Foreign, Known::Ours)
+            }
+            (None, None, Some(kind)) => Known::Ours(kind),
+            _ => Known::NotYet,
+        }
+    }
+
+    fn may_be_slice(&self) -> bool {
+        matches!(
+            self.known(),
+            Known::NotYet | Known::Ours(Kind::EndpointSlice)
+        )
+    }
+
+    fn items_kind(&self) -> Option<Kind> {
+        Kind::of_list(self.api_version.as_ref()?, self.kind.as_ref()?)
+    }
+
+    fn spec<A: MapAccess<'de>>(&mut self, map: &mut A) -> Result<(), A::Error> {
+        match self.known() {
+            Known::Ours(Kind::Service) => self.service.spec = or_default(map)?,
+            Known::Ours(Kind::Node) => self.node.spec = or_default(map)?,
+            Known::Ours(Kind::ServiceCidr) => self.cidr.spec = or_default(map)?,
+            Known::NotYet => self.waiting_spec = map.next_value()?,
+            _ => _ = map.next_value::<IgnoredAny>()?,
+        }
+        Ok(())
+    }
+
+    fn status<A: MapAccess<'de>>(&mut self, map: &mut A) -> Result<(), A::Error> {
+        match self.known() {
+            Known::Ours(Kind::Service) => self.service.status = or_default(map)?,
+            Known::Ours(Kind::Node) => self.node.status = or_default(map)?,
+            Known::NotYet => self.waiting_status = map.next_value()?,
+            _ => _ = map.next_value::<IgnoredAny>()?,
+        }
+        Ok(())
+    }
+
+    fn finish<E: serde::de::Error>(mut self) -> Result<Document<'de>, E> {
+        if self.list {
+            return Ok(None);
+        }
+        let spec = self.waiting_spec.take();
+        let status = self.waiting_status.take();
+        Ok(Some(match self.known() {
+            Known::Ours(Kind::Service) => {
+                late(spec, &mut self.service.spec)?;
+                late(status, &mut self.service.status)?;
+                self.service.metadata = self.metadata;
+                Object::Service(self.service)
+            }
+            Known::Ours(Kind::EndpointSlice) => {
+                self.slice.metadata = self.metadata;
+                Object::EndpointSlice(self.slice)
+            }
+            Known::Ours(Kind::Node) => {
+                late(spec, &mut self.node.spec)?;
+                late(status, &mut self.node.status)?;
+                self.node.metadata = self.metadata;
+                Object::Node(self.node)
+            }
+            Known::Ours(Kind::ServiceCidr) => {
+                late(spec, &mut self.cidr.spec)?;
+                self.cidr.metadata = self.metadata;
+                Object::ServiceCidr(self.cidr)
+            }
+            Known::Foreign => Object::Other,
+            Known::NotYet => Object::Unknown,
+        }))
+    }
+}
+
+fn or_default<'de, A: MapAccess<'de>, T: Deserialize<'de> + Default>(
+    map: &mut A,
+) -> Result<T, A::Error> {
+    Ok(map.next_value::<Option<T>>()?.unwrap_or_default())
+}
+
+/// Reads a part that came before its kind was known.
+fn late<'de, T: Deserialize<'de>, E: serde::de::Error>(
+    value: Option<Value>,
+    into: &mut T,
+) -> Result<(), E> {
+    if let Some(value) = value.filter(|value| !value.is_null()) {
+        *into = T::deserialize(value).map_err(E::custom)?;
+    }
+    Ok(())
+}
+
+struct ItemsSeed<'i, I> {
+    kind: Option<Kind>,
+    items: &'i mut I,
+}
+
+impl<'de, I: Items<'de>> DeserializeSeed<'de> for ItemsSeed<'_, I> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de, I: Items<'de>> Visitor<'de> for ItemsSeed<'_, I> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of objects")
+    }
+
+    fn visit_unit<E: serde::de::Error>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        while self.items.next(&mut seq, self.kind)? {}
+        Ok(())
+    }
+}
+
+/// Identity of an object that could not be read in full, for messages.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Probe<'a> {
+    #[serde(borrow)]
+    api_version: Option<Text<'a>>,
+    #[serde(borrow)]
+    kind: Option<Text<'a>>,
+    #[serde(borrow)]
+    metadata: Option<ProbeMetadata<'a>>,
+}
+
+#[derive(Deserialize)]
+struct ProbeMetadata<'a> {
+    #[serde(borrow)]
+    name: Option<Text<'a>>,
+    #[serde(borrow)]
+    namespace: Option<Text<'a>>,
+}
+
+impl Probe<'_> {
+    /// Whether the object is one of ours, given the kind its list declares.
+    pub(super) fn is_ours(&self, default: Option<Kind>) -> bool {
+        match (&self.api_version, &self.kind) {
+            (Some(version), Some(kind)) => Kind::of(version, kind).is_some(),
+            (None, None) => default.is_some(),
+            _ => false,
+        }
+    }
+
+    /// Kind, namespace and name as far as known.
+    pub(super) fn describe(&self, default: Option<Kind>) -> String {
+        let kind = match (&self.kind, default) {
+            (Some(kind), _) => kind,
+            (None, Some(kind)) => kind.name(),
+            (None, None) => "object",
+        };
+        let metadata = self.metadata.as_ref();
+        let name = metadata.and_then(|metadata| metadata.name.as_deref());
+        let namespace = metadata.and_then(|metadata| metadata.namespace.as_deref());
+        match (namespace, name) {
+            (Some(namespace), Some(name)) => format!("{kind} {namespace}/{name}"),
+            (None, Some(name)) => format!("{kind} {name}"),
+            _ => format!("{kind} without a name"),
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! YAML. Documents are separated first, so that one that cannot be parsed does not cost the
+//! others; items of a list are read one by one.
+
+use core::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+
+use super::document::{DocumentSeed, NoItems, Object};
+use super::json::shape_fault;
+use super::{Fault, Position, Sink};
+use crate::api::{Kind, Text};
+
+/// Reads all documents of `text`.
+pub(super) fn read(text: &str, sink: &mut impl Sink) {
+    for (document, (line, part)) in documents(text).enumerate() {
+        let at = Position {
+            document: document + 1,
+            item: None,
+        };
+        let seed = YamlDocument { at, sink };
+        let parsed = serde_saphyr::with_deserializer_from_str_with_options(
+            part,
+            options(part.len()),
+            |deserializer| seed.deserialize(deserializer),
+        );
+        match parsed {
+            Ok(Some(value)) => object(&value, None, at, sink),
+            Ok(None) => {}
+            Err(error) => {
+                let place = error.location();
+                let number = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+                let fault = Fault::Syntax {
+                    line: line + place.map_or(0, |place| number(place.line()).saturating_sub(1)),
+                    column: place.map_or(0, |place| number(place.column())),
+                    message: error.without_snippet().to_string(),
+                };
+                sink.fault(at, fault);
+            }
+        }
+    }
+}
+
+/// Texts between document markers, each with the line it starts on; empty ones are left out.
+fn documents(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut marks = vec![(1, 0, 0)];
+    let mut offset = 0;
+    for (number, line) in text.split_inclusive('\n').enumerate() {
+        let end = offset + line.len();
+        let bare = line.trim_end();
+        if bare == "---" || line.starts_with("--- ") || line.starts_with("---\t") {
+            // What follows the dashes on their line belongs to the document.
+            marks.push((number + 1, offset, offset + 3));
+        } else if bare == "..." {
+            marks.push((number + 2, offset, end));
+        }
+        offset = end;
+    }
+    let ends: Vec<usize> = marks
+        .iter()
+        .skip(1)
+        .map(|mark| mark.1)
+        .chain([offset])
+        .collect();
+    marks
+        .into_iter()
+        .zip(ends)
+        .filter_map(|((line, _, start), end)| {
+            let part = text.get(start..end)?;
+            let blank = part.lines().all(|line| {
+                let line = line.trim();
+                line.is_empty() || line.starts_with(['#', '%'])
+            });
+            (!blank).then_some((line, part))
+        })
+}
+
+/// A file is as big as its owner made it; what is limited is what aliases could multiply.
+fn options(len: usize) -> serde_saphyr::Options {
+    let mut options = serde_saphyr::Options::default();
+    options.with_snippet = false;
+    if let Some(budget) = &mut options.budget {
+        budget.max_events = budget.max_events.max(len.saturating_mul(2));
+        budget.max_nodes = budget.max_nodes.max(len.saturating_mul(2));
+        budget.max_total_scalar_bytes = budget.max_total_scalar_bytes.max(len.saturating_mul(2));
+    }
+    options
+}
+
+/// Reads a document: a list's items are handed on, anything else is returned.
+struct YamlDocument<'s, S> {
+    at: Position,
+    sink: &'s mut S,
+}
+
+impl<'de, S: Sink> DeserializeSeed<'de> for YamlDocument<'_, S> {
+    type Value = Option<Value>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de, S: Sink> Visitor<'de> for YamlDocument<'_, S> {
+    type Value = Option<Value>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut fields = Map::new();
+        let mut list = false;
+        while let Some(key) = map.next_key::<Text<'de>>()? {
+            if &*key == "items" {
+                list = true;
+                let word = |field: &str| fields.get(field).and_then(Value::as_str);
+                let kind = word("apiVersion")
+                    .zip(word("kind"))
+                    .and_then(|(version, kind)| Kind::of_list(version, kind));
+                map.next_value_seed(YamlItems {
+                    kind,
+                    document: &mut self,
+                })?;
+            } else {
+                fields.insert(key.to_string(), map.next_value()?);
+            }
+        }
+        Ok((!list).then_some(Value::Object(fields)))
+    }
+}
+
+struct YamlItems<'d, 's, S> {
+    kind: Option<Kind>,
+    document: &'d mut YamlDocument<'s, S>,
+}
+
+impl<'de, S: Sink> DeserializeSeed<'de> for YamlItems<'_, '_, S> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de, S: Sink> Visitor<'de> for YamlItems<'_, '_, S> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of objects")
+    }
+
+    fn visit_unit<E: serde::de::Error>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        let mut index = 0;
+        while let Some(value) = seq.next_element::<Value>()? {
+            let at = Position {
+                item: Some(index),
+                ..self.document.at
+            };
+            object(&value, self.kind, at, self.document.sink);
+            index += 1;
+        }
+        Ok(())
+    }
+}
+
+/// Reads one object out of its tree, naming the field that does not fit.
+fn object(value: &Value, kind: Option<Kind>, at: Position, sink: &mut impl Sink) {
+    let mut track = serde_path_to_error::Track::new();
+    let seed = DocumentSeed {
+        kind,
+        items: &mut NoItems,
+    };
+    match seed.deserialize(serde_path_to_error::Deserializer::new(value, &mut track)) {
+        Ok(object) => sink.object(at, object.unwrap_or(Object::Other)),
+        Err(error) => {
+            let probe = serde::Deserialize::deserialize(value).ok();
+            shape_fault(probe, kind, &track.path().to_string(), &error, at, sink);
+        }
+    }
+}
