@@ -1,1 +1,39 @@
-//! See the crate description.
+//! Transactions with nf_tables over one netlink socket.
+//!
+//! ```text
+//! Batch ──seal──▶ SealedBatch ──Connection::commit──▶ Outcome
+//! ```
+//! A [`Batch`] takes operations in any order and puts them into the one the kernel wants; a
+//! [`Connection`] sends the sealed batch as one datagram and says what became of it, down to the
+//! element that was wrong. [`Connection`] also reads: the generation, single elements by key, dumps.
+//! [`Events`] tells what others change, [`Capabilities`] what the kernel can do.
+#![forbid(unsafe_code)]
+
+mod batch;
+mod chunk;
+mod commit;
+mod connection;
+mod error;
+mod lane;
+mod locate;
+mod order;
+mod outcome;
+mod read;
+mod refs;
+mod sealed;
+mod socket;
+mod transport;
+
+pub use batch::{Batch, BatchOptions};
+pub use connection::Connection;
+pub use error::{BatchError, OpenError, QueryError};
+pub use locate::{AttrPath, BadElement, OpError};
+pub use nl_codec::ack::Errno;
+pub use outcome::{
+    Committed, GenerationMismatch, NotSent, NotSentReason, Outcome, Progress, Rejected, Unknown,
+    UnknownReason,
+};
+pub use refs::{By, OpId, SetRef};
+pub use sealed::SealedBatch;
+pub use socket::Socket;
+pub use transport::{Datagram, Transport, Wait};

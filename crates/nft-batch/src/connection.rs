@@ -1,0 +1,246 @@
+//! A connection: one socket, one sequence of requests, one receive buffer.
+
+use std::io::IoSlice;
+use std::os::fd::BorrowedFd;
+
+use nl_codec::ack::{Control, Errno};
+use nl_codec::msg::{Flags, Head, Messages, NfMsg, put_message};
+use nl_codec::{EncodeError, SliceCursor};
+
+use crate::sealed::SealedBatch;
+use crate::transport::{Datagram, Transport, Wait};
+use crate::{OpenError, QueryError, Socket};
+
+/// The kernel fills dump datagrams up to 32 KiB; one message (an element with all its expressions,
+/// a rule) is far smaller.
+const RECV_LEN: usize = 64 << 10;
+/// Room for one request that is no batch.
+const REQUEST_LEN: usize = 16 << 10;
+/// How often an interrupted system call is tried again.
+pub(crate) const RETRIES: u32 = 64;
+
+/// A connection to the nf_tables of one network namespace.
+#[derive(Debug)]
+pub struct Connection<T = Socket> {
+    pub(crate) transport: T,
+    pub(crate) recv: Box<[u8]>,
+    request: Box<[u8]>,
+    seq: u32,
+    /// The kernel acknowledges the end of a batch (Linux 6.10), which it does after the commit.
+    pub(crate) end_ack: bool,
+    /// Datagrams and messages that were none of our business.
+    pub(crate) ignored: u64,
+}
+
+impl Connection<Socket> {
+    /// Connects in the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn open() -> Result<Self, OpenError> {
+        Self::new(Socket::open()?)
+    }
+
+    /// Connects in the network namespace behind `netns`; see [`Socket::open_in`].
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn open_in(netns: BorrowedFd<'_>) -> Result<Self, OpenError> {
+        Self::new(Socket::open_in(netns)?)
+    }
+}
+
+impl<T: Transport> Connection<T> {
+    /// Connects over `transport`, and finds out by an empty batch, which changes nothing and does
+    /// not advance the generation, whether the kernel acknowledges the end of a batch.
+    ///
+    /// # Errors
+    /// [`OpenError::Query`].
+    pub fn new(transport: T) -> Result<Self, OpenError> {
+        Self::starting_at(transport, 1)
+    }
+
+    /// As [`Connection::new`], with the first sequence number to use; they wrap around.
+    ///
+    /// # Errors
+    /// As [`Connection::new`].
+    pub fn starting_at(transport: T, seq: u32) -> Result<Self, OpenError> {
+        let mut connection = Self {
+            transport,
+            recv: vec![0; RECV_LEN].into_boxed_slice(),
+            request: vec![0; REQUEST_LEN].into_boxed_slice(),
+            seq,
+            end_ack: false,
+            ignored: 0,
+        };
+        connection.end_ack = connection.probe_end_ack()?;
+        Ok(connection)
+    }
+
+    /// Whether the kernel acknowledges the end of a batch, which proves the commit.
+    #[must_use]
+    pub fn acknowledges_end(&self) -> bool {
+        self.end_ack
+    }
+
+    /// Datagrams and messages received so far that were no replies to what was waited for: from
+    /// another process, to another port, late ones.
+    #[must_use]
+    pub fn ignored(&self) -> u64 {
+        self.ignored
+    }
+
+    /// The socket, for tests that look into their own transport.
+    pub fn transport_mut(&mut self) -> &mut T {
+        &mut self.transport
+    }
+
+    /// Takes `count` consecutive sequence numbers.
+    pub(crate) fn take_seq(&mut self, count: u32) -> u32 {
+        let first = self.seq;
+        self.seq = first.wrapping_add(count);
+        first
+    }
+
+    /// Sends one request and hands its replies to `each`, until an ack, an error, the end of a
+    /// dump, or until nothing is queued. Returns whether the kernel said that a dump may be
+    /// inconsistent.
+    pub(crate) fn query<'a, B: nl_codec::msg::Body<'a>>(
+        &mut self,
+        what: &'static str,
+        head: &Head,
+        body: &B,
+        mut each: impl FnMut(NfMsg<'_>) -> Result<(), nl_codec::DecodeError>,
+    ) -> Result<bool, QueryError> {
+        let seq = self.send_request(what, head, body)?;
+        let dump = head.flags.contains(Flags::DUMP);
+        let mut interrupted = false;
+        loop {
+            let Some(datagram) = self.receive(what)? else {
+                // A dump ends with DONE. Other requests have been answered by now, or never are.
+                return if dump {
+                    Err(QueryError::NoReply { what })
+                } else {
+                    Ok(interrupted)
+                };
+            };
+            if datagram.truncated {
+                return Err(QueryError::Truncated { what });
+            }
+            let bytes = self.recv.get(..datagram.len).unwrap_or_default();
+            for msg in Messages::new(bytes) {
+                let msg = msg.map_err(|error| QueryError::Decode { what, error })?;
+                if msg.header.seq != seq || msg.header.port != self.transport.port() {
+                    self.ignored += 1;
+                    continue;
+                }
+                interrupted |= msg.header.flags.contains(Flags::DUMP_INTR);
+                let control =
+                    Control::decode(&msg).map_err(|error| QueryError::Decode { what, error })?;
+                match control {
+                    Some(Control::Ack(ack)) => {
+                        return match ack.error {
+                            Some(errno) => Err(QueryError::Kernel { what, errno }),
+                            None => Ok(interrupted),
+                        };
+                    }
+                    Some(Control::Done(done)) => {
+                        return match done.error {
+                            Some(errno) => Err(QueryError::Kernel { what, errno }),
+                            None => Ok(interrupted),
+                        };
+                    }
+                    Some(_) => {}
+                    None => {
+                        let error = |error| QueryError::Decode { what, error };
+                        each(msg.nfnetlink().map_err(error)?).map_err(error)?;
+                    }
+                }
+            }
+        }
+    }
+
+    pub(crate) fn send_request<'a, B: nl_codec::msg::Body<'a>>(
+        &mut self,
+        what: &'static str,
+        head: &Head,
+        body: &B,
+    ) -> Result<u32, QueryError> {
+        let seq = self.take_seq(1);
+        let head = head.with_seq(seq);
+        let mut cursor = SliceCursor::new(&mut self.request);
+        put_message(&mut cursor, &head, body)
+            .map_err(|error: EncodeError| QueryError::Encode { what, error })?;
+        let parts = [IoSlice::new(cursor.written())];
+        for _ in 0..RETRIES {
+            match self.transport.send(&parts) {
+                // A read may be sent twice without harm.
+                Err(Errno::EINTR) => {}
+                Err(errno) => return Err(QueryError::Send { what, errno }),
+                Ok(_) => return Ok(seq),
+            }
+        }
+        let errno = Errno::EINTR;
+        Err(QueryError::Send { what, errno })
+    }
+
+    /// The next datagram from the kernel, `None` when nothing is queued.
+    pub(crate) fn receive(&mut self, what: &'static str) -> Result<Option<Datagram>, QueryError> {
+        match self.next_datagram() {
+            Ok(datagram) => Ok(datagram),
+            Err(errno) => Err(QueryError::Receive { what, errno }),
+        }
+    }
+
+    /// The next datagram from the kernel, `None` when nothing is queued.
+    pub(crate) fn next_datagram(&mut self) -> Result<Option<Datagram>, Errno> {
+        let mut interrupted = 0;
+        loop {
+            match self.transport.recv(&mut self.recv, Wait::No) {
+                Ok(datagram) if datagram.sender == 0 => return Ok(Some(datagram)),
+                // Any process may send to our port.
+                Ok(_) => self.ignored += 1,
+                Err(Errno::EAGAIN) => return Ok(None),
+                Err(Errno::EINTR) if interrupted < RETRIES => interrupted += 1,
+                Err(errno) => return Err(errno),
+            }
+        }
+    }
+
+    fn probe_end_ack(&mut self) -> Result<bool, QueryError> {
+        let what = "empty batch";
+        let seq = self.take_seq(2);
+        let end_seq = seq.wrapping_add(1);
+        let frame = SealedBatch::frame(seq, None, end_seq);
+        let parts = [IoSlice::new(frame.begin()), IoSlice::new(frame.end())];
+        let mut sent = Err(Errno::EINTR);
+        for _ in 0..RETRIES {
+            sent = self.transport.send(&parts);
+            if sent != Err(Errno::EINTR) {
+                break;
+            }
+        }
+        sent.map_err(|errno| QueryError::Send { what, errno })?;
+        let mut acknowledged = false;
+        while let Some(datagram) = self.receive(what)? {
+            let bytes = self.recv.get(..datagram.len).unwrap_or_default();
+            for msg in Messages::new(bytes) {
+                let msg = msg.map_err(|error| QueryError::Decode { what, error })?;
+                let offset = msg.header.seq.wrapping_sub(seq);
+                if offset > 1 || msg.header.port != self.transport.port() {
+                    self.ignored += 1;
+                    continue;
+                }
+                let control =
+                    Control::decode(&msg).map_err(|error| QueryError::Decode { what, error })?;
+                if let Some(Control::Ack(ack)) = control {
+                    match ack.error {
+                        Some(errno) => return Err(QueryError::Kernel { what, errno }),
+                        None => acknowledged |= msg.header.seq == end_seq,
+                    }
+                }
+            }
+        }
+        Ok(acknowledged)
+    }
+}

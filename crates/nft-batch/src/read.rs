@@ -1,0 +1,115 @@
+//! Reading single things: elements by key, sets by name. Cheap at any size of the ruleset, unlike
+//! dumps.
+
+use nl_codec::ack::Errno;
+use nl_codec::msg::{Family, Head, MsgType, NftMsg};
+use nl_codec::nft::{Elem, ElemList, Elems, Set, Table};
+
+use crate::transport::Transport;
+use crate::{Connection, OpError, QueryError};
+
+const NFTA_GEN_ID: u16 = 1;
+
+impl<T: Transport> Connection<T> {
+    /// The current generation of the network namespace's rulesets.
+    ///
+    /// # Errors
+    /// See [`QueryError`].
+    pub fn generation(&mut self) -> Result<u32, QueryError> {
+        let what = "get generation";
+        let head = Head::nft(NftMsg::GET_GEN, Family::UNSPEC);
+        let mut found = None;
+        self.query(what, &head, &Table::default(), |msg| {
+            if msg.header.kind == MsgType::nft(NftMsg::NEW_GEN) {
+                for attr in msg.attrs() {
+                    let attr = attr?;
+                    if attr.kind == NFTA_GEN_ID {
+                        found = Some(attr.value("generation")?);
+                    }
+                }
+            }
+            Ok(())
+        })?;
+        found.ok_or(QueryError::NoReply { what })
+    }
+
+    /// Looks one element up by its key (in interval sets also by its end) and hands it to `found`;
+    /// `None` if there is no such element.
+    ///
+    /// # Errors
+    /// See [`QueryError`]; ENOENT is about the table or the set then.
+    pub fn element<R>(
+        &mut self,
+        family: Family,
+        table: &str,
+        set: &str,
+        key: &Elem<'_>,
+        found: impl FnOnce(&Elem<'_>) -> R,
+    ) -> Result<Option<R>, QueryError> {
+        let keys = [*key];
+        let mut list = ElemList::named(table, set);
+        list.elems = Some(Elems::new(&keys));
+        let head = Head::nft(NftMsg::GET_SETELEM, family);
+        let mut found = Some(found);
+        let mut result = None;
+        let read = self.query("get element", &head, &list, |msg| {
+            let list = msg.body::<ElemList<'_>>()?;
+            for elem in list.elems.iter().flatten() {
+                if let Some(found) = found.take() {
+                    result = Some(found(&elem?));
+                }
+            }
+            Ok(())
+        });
+        match read {
+            Ok(_) => Ok(result),
+            // The kernel says ENOENT for a missing table, set and element alike.
+            Err(QueryError::Kernel {
+                errno: Errno::ENOENT,
+                ..
+            }) => {
+                self.set_info(family, table, set, |_| ())?;
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads a set's or map's definition.
+    ///
+    /// # Errors
+    /// See [`QueryError`]; ENOENT if the table or the set does not exist.
+    pub fn set_info<R>(
+        &mut self,
+        family: Family,
+        table: &str,
+        set: &str,
+        found: impl FnOnce(&Set<'_>) -> R,
+    ) -> Result<R, QueryError> {
+        let what = "get set";
+        let head = Head::nft(NftMsg::GET_SET, family);
+        let mut found = Some(found);
+        let mut result = None;
+        self.query(what, &head, &Set::named(table, set), |msg| {
+            let set = msg.body::<Set<'_>>()?;
+            if let Some(found) = found.take() {
+                result = Some(found(&set));
+            }
+            Ok(())
+        })?;
+        result.ok_or(QueryError::NoReply { what })
+    }
+
+    /// Adds what the kernel's answer lacks: the size of a full set.
+    pub(crate) fn explain(&mut self, error: &mut OpError) {
+        if error.errno != Errno::ENFILE {
+            return;
+        }
+        if let (Some(table), Some(set)) = (&error.table, &error.object) {
+            let size = self.set_info(error.family, table, set, |set| {
+                set.desc.and_then(|desc| desc.size)
+            });
+            error.set_size = size.ok().flatten();
+        }
+    }
+}
