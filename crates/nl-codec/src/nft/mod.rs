@@ -1,6 +1,7 @@
 //! nf_tables: objects, expressions, values (`include/uapi/linux/netfilter/nf_tables.h`).
 
 pub mod chain;
+pub mod dtype;
 pub mod elem;
 pub mod expr;
 pub mod flowtable;
@@ -9,6 +10,7 @@ pub mod obj;
 pub mod rule;
 pub mod set;
 pub mod table;
+pub mod udata;
 pub mod value;
 
 mod list;
@@ -16,6 +18,7 @@ mod reg;
 mod str;
 
 pub use chain::{Chain, ChainHook, Hook};
+pub use dtype::DataType;
 pub use elem::{Elem, ElemList, ElemRow, Elems, put_elems};
 pub use expr::{Expr, Exprs};
 pub use flowtable::Flowtable;
@@ -27,4 +30,5 @@ pub use rule::Rule;
 pub use set::Set;
 pub use str::Str;
 pub use table::Table;
+pub use udata::Udata;
 pub use value::{Data, Value, Verdict, VerdictCode};

@@ -1,7 +1,7 @@
 //! Sets and maps (`nf_tables_newset`, `nf_tables_fill_set`). Their rows are in [`super::elem`].
 
 use super::expr::ObjType;
-use super::{Expr, Exprs, List, Str};
+use super::{DataType, Expr, Exprs, List, Str};
 
 bitflags::bitflags! {
     /// `NFT_SET_*`.
@@ -78,12 +78,12 @@ attr_struct! {
         16 => handle: u64,
         /// See [`SetFlags`].
         3 => flags: SetFlags,
-        /// nft's type of the key; the kernel only keeps it. See [`crate::nft::dtype`].
-        4 => key_type: u32,
+        /// nft's type of the key; the kernel only keeps it. See [`DataType`].
+        4 => key_type: DataType,
         /// Length of the key in bytes, fields padded to 4 bytes each.
         5 => key_len: u32,
-        /// nft's type of the data, or [`Self::DATA_VERDICT`].
-        6 => data_type: u32,
+        /// nft's type of the data, or [`DataType::VERDICT_MAP`].
+        6 => data_type: DataType,
         /// Length of the data in bytes; not for verdicts.
         7 => data_len: u32,
         /// Type of the objects, with [`SetFlags::OBJECT`].
@@ -112,9 +112,6 @@ attr_struct! {
 }
 
 impl<'a> Set<'a> {
-    /// [`Self::data_type`] of a verdict map (`NFT_DATA_VERDICT`).
-    pub const DATA_VERDICT: u32 = 0xffff_ff00;
-
     /// The set called `name` in `table`.
     #[must_use]
     pub fn named(table: &'a str, name: &'a str) -> Self {

@@ -191,9 +191,7 @@ impl DataType {
     /// Bytes of a plain type's value; `None` if unknown or not fixed.
     #[must_use]
     pub fn value_len(self) -> Option<u32> {
-        self.row()
-            .map(|(_, len, _)| len)
-            .filter(|&len| len != 0)
+        self.row().map(|(_, len, _)| len).filter(|&len| len != 0)
     }
 
     /// Bytes of a key of this type, the parts of a concatenation padded to 4 each; `None` if a
@@ -212,8 +210,7 @@ impl DataType {
     /// Byte order of a plain type; [`ByteOrder::INVALID`] for concatenations, as nft has it.
     #[must_use]
     pub fn byte_order(self) -> ByteOrder {
-        self.row()
-            .map_or(ByteOrder::INVALID, |(_, _, order)| order)
+        self.row().map_or(ByteOrder::INVALID, |(_, _, order)| order)
     }
 }
 
@@ -266,7 +263,10 @@ mod tests {
         // As nft 1.0.6 sends them.
         let frontend = DataType::concat(FRONTEND).unwrap();
         assert_eq!(frontend, DataType(0x730d));
-        assert_eq!(frontend.to_string(), "ipv4_addr . inet_proto . inet_service");
+        assert_eq!(
+            frontend.to_string(),
+            "ipv4_addr . inet_proto . inet_service"
+        );
         assert_eq!(frontend.key_len(), Some(12));
         assert_eq!(frontend.parts().collect::<Vec<_>>(), FRONTEND);
         let endpoint = DataType::concat(&[DataType::IPV4_ADDR, DataType::INET_SERVICE]);

@@ -374,10 +374,9 @@ mod tests {
 
     #[test]
     fn entries_of_nft_that_we_do_not_read_are_skipped() {
-        // nft 1.0.6 for a map keyed ipv4_addr . inet_proto . inet_service, on a little endian host.
-        let mut bytes = *b"\x00\x04\x00\x00\x00\x00\x01\x04\x00\x00\x00\x00\
+        // nft 1.0.6 for a map keyed ipv4_addr . inet_proto . inet_service.
+        let bytes = *b"\x00\x04\x00\x00\x00\x00\x01\x04\x00\x00\x00\x00\
             \x03\x08\x00\x04\x0d\x00\x00\x00\x01\x00\x06\x04\x00\x00\x00\x00\x07\x03sc\0";
-        bytes[26..30].copy_from_slice(&0_u32.to_ne_bytes());
         let info = SetInfo::decode(&bytes).unwrap();
         assert_eq!(info.key_byte_order, Some(ByteOrder::INVALID));
         assert_eq!(info.data_interval, Some(false));
