@@ -9,7 +9,7 @@
 use nft_batch::{Batch, Connection, Outcome, SealedBatch, SetRef, Socket, Transport};
 use nl_codec::msg::Family;
 use nl_codec::nft::set::{SetDesc, SetFlags};
-use nl_codec::nft::{Chain, Data, Elem, Set, Table, Value};
+use nl_codec::nft::{Chain, Data, DataType, Elem, Set, Table, Value};
 pub(crate) use test_support::in_new_netns;
 
 pub(crate) const T: &str = "t";
@@ -36,10 +36,10 @@ pub(crate) fn set(name: &str, data: bool, size: Option<u32>) -> Set<'_> {
     } else {
         SetFlags::empty()
     });
-    set.key_type = Some(7);
+    set.key_type = Some(DataType::IPV4_ADDR);
     set.key_len = Some(4);
     if data {
-        set.data_type = Some(7);
+        set.data_type = Some(DataType::IPV4_ADDR);
         set.data_len = Some(4);
     }
     if size.is_some() {
@@ -54,7 +54,7 @@ pub(crate) fn set(name: &str, data: bool, size: Option<u32>) -> Set<'_> {
 pub(crate) fn vmap(name: &str) -> Set<'_> {
     let mut set = set(name, false, None);
     set.flags = Some(SetFlags::MAP);
-    set.data_type = Some(Set::DATA_VERDICT);
+    set.data_type = Some(DataType::VERDICT_MAP);
     set
 }
 
