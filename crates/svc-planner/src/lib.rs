@@ -12,6 +12,9 @@
 #![forbid(unsafe_code)]
 
 pub mod config;
+pub mod display;
+#[cfg(any(test, feature = "fake"))]
+pub mod fake;
 pub mod object;
 pub mod plan;
 pub mod report;

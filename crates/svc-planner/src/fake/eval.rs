@@ -1,0 +1,409 @@
+//! Sends a packet through the rules of a [`Kernel`], hook by hook.
+
+use core::net::IpAddr;
+
+use super::choice::{Choose, Every, Given};
+use super::kernel::Kernel;
+use super::packet::{Endpoint, Host, Origin, Outcome, Packet, Step, Transport, Verdict};
+use super::reader::{Reader, View};
+use super::table::Table;
+use crate::object::Protocol;
+use crate::plan::{ChainKind, Datum, Field, Hook, Key, KeyType, Name, Rule, Statement};
+
+/// Deeper than any validated ruleset goes; a loop over goto that mixed generations could make ends
+/// here.
+const MAX_DEPTH: usize = 64;
+
+impl Kernel {
+    /// What becomes of a packet that meets the current state. `numbers` answers each `numgen`, the
+    /// modulus taken off; 0 when it ends.
+    #[must_use]
+    pub fn evaluate(
+        &self,
+        packet: &Packet,
+        host: &Host,
+        numbers: &mut dyn Iterator<Item = u32>,
+    ) -> Outcome {
+        let table = self.table(packet.family());
+        let generation = self.generation();
+        let (outcome, _) = walk(
+            table,
+            packet,
+            host,
+            &mut Given(numbers),
+            generation,
+            View::of(generation),
+        );
+        outcome
+    }
+
+    /// Everything that can become of a packet, for all random numbers, each with its probability.
+    #[must_use]
+    pub fn outcomes(&self, packet: &Packet, host: &Host) -> Vec<(Outcome, f64)> {
+        outcomes(
+            self,
+            packet,
+            host,
+            self.generation(),
+            View::of(self.generation()),
+        )
+    }
+}
+
+/// Everything that can become of a packet that enters at generation `first`, each with a weight: a
+/// probability if no other generation is in sight.
+pub(super) fn outcomes(
+    kernel: &Kernel,
+    packet: &Packet,
+    host: &Host,
+    first: u64,
+    view: View<'_>,
+) -> Vec<(Outcome, f64)> {
+    let table = kernel.table(packet.family());
+    let mut every = Every::default();
+    let mut outcomes = Vec::new();
+    loop {
+        let (outcome, possible) = walk(table, packet, host, &mut every, first, view);
+        if possible {
+            outcomes.push((outcome, every.share()));
+        }
+        if !every.advance() {
+            return outcomes;
+        }
+    }
+}
+
+/// One way through the rules, and whether a packet can take it.
+fn walk(
+    table: &Table,
+    packet: &Packet,
+    host: &Host,
+    choose: &mut dyn Choose,
+    first: u64,
+    view: View<'_>,
+) -> (Outcome, bool) {
+    let mut walk = Walk {
+        reader: Reader::new(table, choose, first, view),
+        packet,
+        host,
+        daddr: packet.daddr,
+        ports: match packet.transport {
+            Transport::Ports {
+                protocol,
+                destination,
+                ..
+            } => Some((protocol, destination)),
+            Transport::Other(_) => None,
+        },
+        mark: packet.mark,
+        scratch: 0,
+        translated: None,
+        masqueraded: false,
+        entered: false,
+        trace: Vec::new(),
+    };
+    let verdict = walk.host();
+    let possible = walk.reader.is_possible();
+    let Walk {
+        scratch,
+        mark,
+        trace,
+        ..
+    } = walk;
+    (
+        Outcome {
+            verdict,
+            scratch,
+            mark,
+            trace,
+        },
+        possible,
+    )
+}
+
+/// A packet on its way.
+struct Walk<'a> {
+    reader: Reader<'a>,
+    packet: &'a Packet,
+    host: &'a Host,
+    /// Current destination.
+    daddr: IpAddr,
+    /// Protocol and current destination port, if it has ports.
+    ports: Option<(Protocol, u16)>,
+    mark: u32,
+    scratch: u32,
+    translated: Option<Endpoint>,
+    masqueraded: bool,
+    entered: bool,
+    trace: Vec<Step>,
+}
+
+/// How a rule or chain ends.
+enum End {
+    /// The rule did not match to its end, or the chain ran out: what follows goes on.
+    Next,
+    /// Accepted, by a translation.
+    Accept,
+    Drop,
+    Reject,
+    Jump(Name),
+    Goto(Name),
+}
+
+impl Walk<'_> {
+    fn host(&mut self) -> Verdict {
+        let stopped = match self.packet.origin {
+            Origin::Interface(_) => self.arriving(),
+            Origin::Local => self.leaving(),
+        };
+        if let Some(verdict) = stopped {
+            return verdict;
+        }
+        match self.translated {
+            Some(endpoint) => Verdict::Delivered {
+                endpoint,
+                masqueraded: self.masqueraded,
+            },
+            None => Verdict::Untouched {
+                masqueraded: self.masqueraded,
+            },
+        }
+    }
+
+    fn arriving(&mut self) -> Option<Verdict> {
+        self.hook(Hook::Prerouting, true).or_else(|| {
+            if self.host.is_local(&self.daddr) {
+                return self.hook(Hook::Input, true);
+            }
+            self.hook(Hook::Forward, true)
+                .or_else(|| self.hook(Hook::Postrouting, true))
+        })
+    }
+
+    /// A packet to a local address comes back through the loopback device with the connection it
+    /// has, so nat chains do not see it again.
+    fn leaving(&mut self) -> Option<Verdict> {
+        self.hook(Hook::Output, true)
+            .or_else(|| self.hook(Hook::Postrouting, true))
+            .or_else(|| {
+                if self.host.is_local(&self.daddr) {
+                    self.hook(Hook::Prerouting, false)
+                        .or_else(|| self.hook(Hook::Input, false))
+                } else {
+                    None
+                }
+            })
+    }
+
+    fn hook(&mut self, hook: Hook, nat: bool) -> Option<Verdict> {
+        let mut nat = nat;
+        for (base, chain) in self.reader.base_chains(hook) {
+            if base.kind == ChainKind::Nat && !nat {
+                continue;
+            }
+            if self.entered {
+                self.reader.next_base_chain();
+            }
+            self.entered = true;
+            self.trace.push(Step::Hook {
+                hook,
+                chain: chain.clone(),
+            });
+            match self.chain(&chain, 0) {
+                End::Drop => return Some(Verdict::Dropped),
+                End::Reject => return Some(Verdict::Rejected),
+                // The first nat chain that translates is the hook's last.
+                End::Accept if base.kind == ChainKind::Nat => nat = false,
+                End::Accept | End::Next | End::Jump(_) | End::Goto(_) => {}
+            }
+        }
+        None
+    }
+
+    fn chain(&mut self, name: &Name, depth: usize) -> End {
+        if depth > MAX_DEPTH {
+            return End::Drop;
+        }
+        let Some(rules) = self.reader.rules(name) else {
+            return End::Next;
+        };
+        for (index, rule) in rules.iter().enumerate() {
+            let end = self.rule(rule);
+            if !matches!(end, End::Next) {
+                self.trace.push(Step::Rule {
+                    chain: name.clone(),
+                    index,
+                });
+            }
+            match end {
+                End::Next => {}
+                End::Jump(to) => match self.chain(&to, depth + 1) {
+                    End::Next => {}
+                    end => return end,
+                },
+                End::Goto(to) => return self.chain(&to, depth + 1),
+                end => return end,
+            }
+        }
+        End::Next
+    }
+
+    fn rule(&mut self, rule: &Rule) -> End {
+        for statement in &rule.statements {
+            let matched = match statement {
+                Statement::CtStateNew => true,
+                Statement::CtStatusDnat => self.translated.is_some(),
+                Statement::Saddr { prefix, invert } => {
+                    prefix.contains(&self.packet.saddr) != *invert
+                }
+                Statement::Daddr { prefix, invert } => prefix.contains(&self.daddr) != *invert,
+                Statement::Iifname {
+                    name,
+                    prefix,
+                    invert,
+                } => self.came_by(name, *prefix) != *invert,
+                Statement::FibSaddrLocal => self.host.is_local(&self.packet.saddr),
+                Statement::FibDaddrLocal => self.host.is_local(&self.daddr),
+                Statement::MarkSet { mask } => self.mark & mask != 0,
+                Statement::MarkOr { bits } => {
+                    self.mark |= bits;
+                    true
+                }
+                Statement::MarkXor { bits } => {
+                    self.mark ^= bits;
+                    true
+                }
+                Statement::InSet { key, set, invert } => self.lookup(key, set).is_some() != *invert,
+                Statement::ScratchFromMap { key, map } => match self.lookup(key, map) {
+                    Some(Datum::Route(route)) => {
+                        self.scratch = route.0;
+                        true
+                    }
+                    _ => false,
+                },
+                Statement::ScratchMask { mask } => {
+                    self.scratch &= mask;
+                    true
+                }
+                Statement::VerdictMap { key, map } => match self.lookup(key, map) {
+                    Some(Datum::Goto(chain)) => return End::Goto(chain),
+                    Some(Datum::Drop) => return End::Drop,
+                    _ => false,
+                },
+                Statement::Dnat { key, map } => match self.lookup(key, map) {
+                    Some(Datum::Endpoint { address, port }) => {
+                        self.scratch = 0;
+                        self.daddr = address;
+                        if let Some((_, destination)) = &mut self.ports {
+                            *destination = port;
+                        }
+                        self.translated = Some(Endpoint { address, port });
+                        return End::Accept;
+                    }
+                    _ => false,
+                },
+                Statement::Jump(chain) => return End::Jump(chain.clone()),
+                Statement::Goto(chain) => return End::Goto(chain.clone()),
+                Statement::Drop => return End::Drop,
+                Statement::Reject => return End::Reject,
+                Statement::Masquerade => {
+                    self.masqueraded = true;
+                    return End::Accept;
+                }
+            };
+            if !matched {
+                return End::Next;
+            }
+        }
+        End::Next
+    }
+
+    /// Locally generated packets have no input interface.
+    fn came_by(&self, name: &str, prefix: bool) -> bool {
+        match &self.packet.origin {
+            Origin::Local => false,
+            Origin::Interface(interface) if prefix => interface.starts_with(name),
+            Origin::Interface(interface) => &**interface == name,
+        }
+    }
+
+    fn lookup(&mut self, fields: &[Field], set: &Name) -> Option<Datum> {
+        let key = self.key(fields, set)?;
+        let (found, generation) = self.reader.lookup(set, &key);
+        self.trace.push(Step::Lookup {
+            set: set.clone(),
+            key,
+            found: found.clone(),
+            generation,
+        });
+        found
+    }
+
+    /// The key a packet has; none when it has no ports and the key needs some.
+    fn key(&mut self, fields: &[Field], set: &Name) -> Option<Key> {
+        let mut addresses = [None, None];
+        let mut numbers = [None, None];
+        let mut protocol = None;
+        let mut port = None;
+        for field in fields {
+            match field {
+                Field::Saddr => put(&mut addresses, self.packet.saddr),
+                Field::Daddr => put(&mut addresses, self.daddr),
+                Field::L4Proto => protocol = Some(self.ports?.0),
+                Field::Dport => port = Some(self.ports?.1),
+                Field::Scratch { mask } => put(&mut numbers, self.scratch & mask),
+                Field::Random { modulus, offset } => {
+                    let number = self.random(*modulus) + offset;
+                    self.trace.push(Step::Number {
+                        number,
+                        modulus: *modulus,
+                    });
+                    put(&mut numbers, number);
+                }
+            }
+        }
+        let [address, other] = addresses;
+        let [number, second] = numbers;
+        let key = match self.reader.key_type(set)? {
+            KeyType::Address => Key::Address(address?),
+            KeyType::Frontend => Key::Frontend {
+                address: address?,
+                protocol: protocol?,
+                port: port?,
+            },
+            KeyType::NodePort => Key::NodePort {
+                protocol: protocol?,
+                port: port?,
+            },
+            KeyType::Class => Key::Class(number?),
+            KeyType::Group => Key::Group(number?),
+            KeyType::Slot => Key::Slot {
+                group: number?,
+                slot: second?,
+            },
+            KeyType::State => Key::State {
+                instance: number?,
+                sequence: second?,
+            },
+            // Rows name one address for both sides.
+            KeyType::Hairpin if address == other => Key::Hairpin {
+                address: address?,
+                protocol: protocol?,
+                port: port?,
+            },
+            KeyType::Hairpin => return None,
+        };
+        Some(key)
+    }
+
+    fn random(&mut self, modulus: u32) -> u32 {
+        let options = usize::try_from(modulus).unwrap_or(usize::MAX).max(1);
+        u32::try_from(self.reader.choose(options)).unwrap_or(0)
+    }
+}
+
+fn put<T>(places: &mut [Option<T>; 2], value: T) {
+    if let Some(place) = places.iter_mut().find(|place| place.is_none()) {
+        *place = Some(value);
+    }
+}
