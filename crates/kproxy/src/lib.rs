@@ -6,4 +6,5 @@
 pub mod api;
 pub mod ingest;
 pub mod lab;
+pub mod lower;
 pub mod manifest;
