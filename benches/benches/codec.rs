@@ -1,0 +1,27 @@
+//! `cargo bench -p benches --bench codec`: encode and decode, beside the unchecked floor.
+
+use core::hint::black_box;
+
+use benches::codec::{Rows, decode};
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+
+fn codec(criterion: &mut Criterion) {
+    let rows = Rows::default();
+    let mut buf = vec![0; 1 << 17];
+    let mut group = criterion.benchmark_group("1000 map elements");
+    let len = rows.encode_unchecked(&mut buf);
+    group.throughput(Throughput::Bytes(len as u64));
+    group.bench_function("encode", |bencher| {
+        bencher.iter(|| black_box(&rows).encode(black_box(&mut buf)));
+    });
+    group.bench_function("encode, unchecked floor", |bencher| {
+        bencher.iter(|| black_box(&rows).encode_unchecked(black_box(&mut buf)));
+    });
+    group.bench_function("decode", |bencher| {
+        bencher.iter(|| decode(black_box(&buf[..len])));
+    });
+    group.finish();
+}
+
+criterion_group!(benches, codec);
+criterion_main!(benches);
