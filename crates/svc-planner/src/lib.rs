@@ -19,7 +19,11 @@ pub mod object;
 pub mod plan;
 pub mod report;
 
+mod kernel;
+mod model;
 mod planner;
+mod planning;
+mod policy;
 
 pub use config::Config;
 pub use planner::{Inventory, Next, Planner};

@@ -1,0 +1,318 @@
+//! A transaction in the making, and how to take back what planning it changed.
+
+use super::class::Class;
+use super::group::{Facts, Group};
+use super::set::{SETS, SetId, SetState};
+use super::{Kernel, Settings};
+use crate::model::Model;
+use crate::model::address::{LocalTarget, Target};
+use crate::plan::{Datum, Family, Key, Name, Row, SetChange, Transaction};
+use crate::policy::hairpin::Hairpin;
+
+/// Something that is looked at again some time after it went out of use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Due {
+    Frontend(u32),
+    Group(u32),
+    Class(u32),
+    Hairpin(LocalTarget),
+}
+
+/// A former value.
+#[derive(Debug)]
+pub(crate) enum Undo {
+    Frontend {
+        id: u32,
+        route: Option<crate::plan::Route>,
+        rejects: bool,
+        since: u64,
+    },
+    ClusterIp {
+        id: u32,
+        present: bool,
+    },
+    Port {
+        id: u32,
+        cluster_group: u32,
+        local_group: u32,
+    },
+    PortHairpins {
+        id: u32,
+        hairpins: Option<Box<Vec<LocalTarget>>>,
+    },
+    Hairpin {
+        key: LocalTarget,
+        value: Option<Hairpin>,
+    },
+    Slot {
+        group: u32,
+        slot: usize,
+        target: Target,
+    },
+    SlotAdded {
+        group: u32,
+    },
+    SlotRemoved {
+        group: u32,
+        target: Target,
+    },
+    Group {
+        number: u32,
+        facts: Facts,
+    },
+    GroupAdded(u32),
+    GroupRemoved(u32, Box<Group>),
+    Class {
+        number: u32,
+        class: Class,
+    },
+    ClassAdded(u32),
+}
+
+/// Rows of one set.
+#[derive(Debug, Default)]
+struct Rows {
+    delete: Vec<Key>,
+    add: Vec<Row>,
+}
+
+/// Set that is being replaced by a bigger one: rows of items before `cursor` are written to both.
+#[derive(Debug, Clone)]
+pub(crate) struct Mirror {
+    pub(crate) set: SetId,
+    pub(crate) name: Name,
+    pub(crate) cursor: u32,
+}
+
+/// A transaction in the making.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    pub(crate) transaction: Transaction,
+    rows: [Rows; SETS],
+    mirror_rows: Rows,
+    pub(crate) mirror: Option<Mirror>,
+    /// The sets as they are after this transaction.
+    pub(crate) sets: [SetState; SETS],
+    pub(crate) undo: Vec<Undo>,
+    /// The settings before this transaction.
+    settings: Settings,
+    /// Ports planned.
+    pub(crate) ports: Vec<u32>,
+    /// What goes out of use.
+    pub(crate) released: Vec<Due>,
+    /// What was looked at again.
+    pub(crate) consumed: Vec<Due>,
+    /// Groups whose numbers become free.
+    pub(crate) freed_groups: Vec<u32>,
+    /// Classes whose row becomes visible.
+    pub(crate) created_classes: Vec<u32>,
+    /// Classes whose number becomes free.
+    pub(crate) deleted_classes: Vec<u32>,
+    /// ClusterIPs whose row goes.
+    pub(crate) emptied_cluster_ips: Vec<u32>,
+    /// Ports that wait for a class of this transaction.
+    pub(crate) parked: Vec<u32>,
+    count: usize,
+}
+
+impl Draft {
+    pub(crate) fn new(family: Family, kernel: &Kernel, mirror: Option<Mirror>) -> Self {
+        Self {
+            transaction: Transaction::new(family),
+            sets: kernel.sets.clone(),
+            settings: kernel.settings.clone(),
+            rows: Default::default(),
+            mirror_rows: Rows::default(),
+            mirror,
+            undo: Vec::new(),
+            ports: Vec::new(),
+            released: Vec::new(),
+            consumed: Vec::new(),
+            freed_groups: Vec::new(),
+            created_classes: Vec::new(),
+            deleted_classes: Vec::new(),
+            emptied_cluster_ips: Vec::new(),
+            parked: Vec::new(),
+            count: 0,
+        }
+    }
+
+    pub(crate) fn set(&self, id: SetId) -> &SetState {
+        &self.sets[id as usize]
+    }
+
+    /// Deletes a row; `item` is the number of what it stands for, see [`Mirror`].
+    pub(crate) fn delete(&mut self, set: SetId, item: u32, key: Key) {
+        if self.is_mirrored(set, item) {
+            self.mirror_rows.delete.push(key);
+            self.count += 1;
+        }
+        self.rows[set as usize].delete.push(key);
+        self.sets[set as usize].rows -= 1;
+        self.count += 1;
+    }
+
+    /// Adds a row; `item` as for [`delete`](Self::delete).
+    pub(crate) fn add(&mut self, set: SetId, item: u32, key: Key, datum: Datum) {
+        if self.is_mirrored(set, item) {
+            self.mirror_rows.add.push(Row {
+                key,
+                datum: datum.clone(),
+            });
+            self.count += 1;
+        }
+        self.rows[set as usize].add.push(Row { key, datum });
+        self.sets[set as usize].rows += 1;
+        self.count += 1;
+    }
+
+    /// Adds a row to the bigger set alone.
+    pub(crate) fn copy(&mut self, key: Key, datum: Datum) {
+        self.mirror_rows.add.push(Row { key, datum });
+        self.count += 1;
+    }
+
+    fn is_mirrored(&self, set: SetId, item: u32) -> bool {
+        self.mirror
+            .as_ref()
+            .is_some_and(|mirror| mirror.set == set && item < mirror.cursor)
+    }
+
+    /// Rows deleted and added so far.
+    pub(crate) const fn rows(&self) -> usize {
+        self.count
+    }
+
+    /// Does it change anything in the kernel?
+    pub(crate) fn is_empty(&self) -> bool {
+        let tx = &self.transaction;
+        self.count == 0
+            && !tx.add_table
+            && [
+                &tx.flush_chains,
+                &tx.replace_chains,
+                &tx.delete_chains,
+                &tx.delete_sets,
+            ]
+            .iter()
+            .all(|names| names.is_empty())
+            && tx.add_sets.is_empty()
+            && tx.add_chains.is_empty()
+            && tx.add_rules.is_empty()
+    }
+
+    /// The finished transaction.
+    pub(crate) fn finish(&mut self) -> Transaction {
+        let empty = Transaction::new(self.transaction.family);
+        let mut transaction = core::mem::replace(&mut self.transaction, empty);
+        for (id, rows) in SetId::ALL.into_iter().zip(core::mem::take(&mut self.rows)) {
+            let name = self.sets[id as usize].name.clone();
+            transaction.elements.extend(change(id, name, rows));
+        }
+        if let Some(mirror) = &self.mirror {
+            let rows = core::mem::take(&mut self.mirror_rows);
+            transaction
+                .elements
+                .extend(change(mirror.set, mirror.name.clone(), rows));
+        }
+        transaction
+    }
+
+    /// Restores what planning changed.
+    pub(crate) fn take_back(&mut self, model: &mut Model, kernel: &mut Kernel) {
+        while let Some(undo) = self.undo.pop() {
+            undo.apply(model, kernel);
+        }
+        kernel.settings = self.settings.clone();
+    }
+}
+
+fn change(id: SetId, set: Name, rows: Rows) -> Option<SetChange> {
+    (!rows.delete.is_empty() || !rows.add.is_empty()).then(|| SetChange {
+        set,
+        key: id.key(),
+        data: id.data(),
+        delete: rows.delete,
+        add: rows.add,
+    })
+}
+
+impl Undo {
+    fn apply(self, model: &mut Model, kernel: &mut Kernel) {
+        match self {
+            Self::Frontend {
+                id,
+                route,
+                rejects,
+                since,
+            } => {
+                if let Some(frontend) = model.frontends.arena.at_mut(id) {
+                    (frontend.route, frontend.rejects, frontend.since) = (route, rejects, since);
+                }
+            }
+            Self::ClusterIp { id, present } => {
+                if let Some(ip) = model.cluster_ips.arena.at_mut(id) {
+                    ip.present = present;
+                }
+            }
+            Self::Port {
+                id,
+                cluster_group,
+                local_group,
+            } => {
+                if let Some(port) = model.ports.at_mut(id) {
+                    (port.cluster_group, port.local_group) = (cluster_group, local_group);
+                }
+            }
+            Self::PortHairpins { id, hairpins } => {
+                if let Some(port) = model.ports.at_mut(id) {
+                    port.hairpins = hairpins;
+                }
+            }
+            Self::Hairpin { key, value } => match value {
+                Some(value) => {
+                    kernel.hairpins.insert(key, value);
+                }
+                None => {
+                    kernel.hairpins.remove(&key);
+                }
+            },
+            Self::Slot {
+                group,
+                slot,
+                target,
+            } => {
+                if let Some(place) = kernel
+                    .groups
+                    .at_mut(group)
+                    .and_then(|group| group.slots.get_mut(slot))
+                {
+                    *place = target;
+                }
+            }
+            Self::SlotAdded { group } => {
+                if let Some(group) = kernel.groups.at_mut(group) {
+                    group.slots.pop();
+                }
+            }
+            Self::SlotRemoved { group, target } => {
+                if let Some(group) = kernel.groups.at_mut(group) {
+                    group.slots.push(target);
+                }
+            }
+            Self::Group { number, facts } => {
+                if let Some(group) = kernel.groups.at_mut(number) {
+                    group.facts = facts;
+                }
+            }
+            Self::GroupAdded(number) => kernel.groups.remove(number),
+            Self::GroupRemoved(number, group) => kernel.groups.put_back(number, *group),
+            Self::Class { number, class } => {
+                if let Some(place) = kernel.classes.at_mut(number) {
+                    *place = class;
+                }
+            }
+            Self::ClassAdded(number) => kernel.classes.remove(number),
+        }
+    }
+}

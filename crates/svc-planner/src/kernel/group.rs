@@ -1,0 +1,100 @@
+//! Groups: the endpoint rows of a Service port and policy, shared by all frontends of it.
+
+use super::arena_number;
+use super::clock::IN_USE;
+use crate::model::address::Target;
+use crate::model::arena::Arena;
+use crate::plan::Route;
+
+/// A group without its slots.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Facts {
+    /// Service port, [`NONE`](crate::model::arena::NONE) once it has no use for the group.
+    pub(crate) owner: u32,
+    /// Rows that lead to it.
+    pub(crate) rows: u32,
+    /// Slots that are chosen from. Slots above are the tail: rows that packets on their way may
+    /// still choose, kept on live endpoints.
+    pub(crate) count: u32,
+    /// Since when the tail is not chosen from.
+    pub(crate) tail_since: u64,
+    /// Since when no row leads to it and nobody owns it.
+    pub(crate) unused_since: u64,
+    /// Where pods and the node itself are sent instead.
+    pub(crate) shortcut: Option<Route>,
+}
+
+/// One group.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub(crate) facts: Facts,
+    /// What the kernel holds, slot by slot.
+    pub(crate) slots: Vec<Target>,
+}
+
+/// All groups, by number.
+#[derive(Debug, Default)]
+pub(crate) struct Groups {
+    arena: Arena<Group>,
+}
+
+/// Group number of rows that need none: nobody's.
+pub(crate) const NO_GROUP: u32 = Route::MAX_GROUP;
+
+impl Groups {
+    /// A new group; `None` if all numbers are in use.
+    pub(crate) fn insert(&mut self, owner: u32) -> Option<u32> {
+        if self.arena.len() >= NO_GROUP as usize - 1 {
+            return None;
+        }
+        let id = self.arena.insert(Group {
+            facts: Facts {
+                owner,
+                rows: 0,
+                count: 0,
+                tail_since: IN_USE,
+                unused_since: IN_USE,
+                shortcut: None,
+            },
+            slots: Vec::new(),
+        });
+        Some(arena_number(id))
+    }
+
+    pub(crate) fn at(&self, number: u32) -> Option<&Group> {
+        self.arena.at(number.checked_sub(1)?)
+    }
+
+    pub(crate) fn at_mut(&mut self, number: u32) -> Option<&mut Group> {
+        self.arena.at_mut(number.checked_sub(1)?)
+    }
+
+    /// Removes a group that never reached the kernel.
+    pub(crate) fn remove(&mut self, number: u32) {
+        self.arena.remove(number.wrapping_sub(1));
+    }
+
+    /// Takes a group out; its number stays reserved until [`free`](Self::free).
+    pub(crate) fn take(&mut self, number: u32) -> Option<Group> {
+        self.arena.take(number.checked_sub(1)?)
+    }
+
+    pub(crate) fn put_back(&mut self, number: u32, group: Group) {
+        self.arena.put_back(number.wrapping_sub(1), group);
+    }
+
+    pub(crate) fn free(&mut self, number: u32) {
+        self.arena.free(number.wrapping_sub(1));
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Group)> {
+        self.arena
+            .iter()
+            .map(|(id, group)| (arena_number(id), group))
+    }
+
+    /// One above the greatest number in use.
+    pub(crate) fn end(&self) -> u32 {
+        self.arena.end().saturating_add(1)
+    }
+}

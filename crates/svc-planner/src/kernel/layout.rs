@@ -1,0 +1,325 @@
+//! The chains of a table and their rules.
+//!
+//! The eight base chains are kube-proxy's, with its names, hooks and priorities: kube-proxy takes
+//! over a table of ours by refilling exactly these.
+
+use core::net::{Ipv4Addr, Ipv6Addr};
+
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+
+use super::class::{Kind, Shape};
+use super::set::{SETS, SetId, SetState};
+use crate::plan::{BaseChain, Chain, ChainKind, Family, Field, Hook, Name, Route, Rule, Statement};
+use crate::policy::masquerade::Masquerade;
+
+/// Base chains: name, type, hook, priority, and the chains a new connection is sent through.
+const BASE_CHAINS: [(&str, ChainKind, Hook, i32, &[&str]); 8] = [
+    (
+        "filter-prerouting-pre-dnat",
+        ChainKind::Filter,
+        Hook::Prerouting,
+        -110,
+        &["firewall-check"],
+    ),
+    (
+        "filter-output-pre-dnat",
+        ChainKind::Filter,
+        Hook::Output,
+        -110,
+        &["firewall-check"],
+    ),
+    (
+        "filter-input",
+        ChainKind::Filter,
+        Hook::Input,
+        0,
+        &["nodeport-endpoints-check", "service-endpoints-check"],
+    ),
+    (
+        "filter-forward",
+        ChainKind::Filter,
+        Hook::Forward,
+        0,
+        &["service-endpoints-check", "cluster-ips-check"],
+    ),
+    (
+        "filter-output",
+        ChainKind::Filter,
+        Hook::Output,
+        0,
+        &["service-endpoints-check", "cluster-ips-check"],
+    ),
+    (
+        "nat-prerouting",
+        ChainKind::Nat,
+        Hook::Prerouting,
+        -100,
+        &["services"],
+    ),
+    (
+        "nat-output",
+        ChainKind::Nat,
+        Hook::Output,
+        -100,
+        &["services"],
+    ),
+    (
+        "nat-postrouting",
+        ChainKind::Nat,
+        Hook::Postrouting,
+        100,
+        &["masquerading"],
+    ),
+];
+
+/// Regular chains besides those of classes.
+const CHECKS: [&str; 6] = [
+    "services",
+    "masquerading",
+    "service-endpoints-check",
+    "nodeport-endpoints-check",
+    "cluster-ips-check",
+    "firewall-check",
+];
+
+/// Everything rules depend on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Layout<'a> {
+    pub(crate) family: Family,
+    pub(crate) sets: &'a [SetState; SETS],
+    pub(crate) masquerade: &'a Masquerade,
+    /// Node ports are served on all local addresses.
+    pub(crate) all_addresses: bool,
+    pub(crate) repeat_lookup: bool,
+}
+
+/// All chains but those of classes.
+pub(crate) fn chains() -> Vec<Chain> {
+    let checks = CHECKS.iter().map(|name| Chain {
+        name: (*name).into(),
+        base: None,
+    });
+    let bases = BASE_CHAINS
+        .iter()
+        .map(|&(name, kind, hook, priority, _)| Chain {
+            name: name.into(),
+            base: Some(BaseChain {
+                kind,
+                hook,
+                priority,
+            }),
+        });
+    checks.chain(bases).collect()
+}
+
+impl Layout<'_> {
+    /// Rules of all chains but those of classes.
+    pub(crate) fn rules(&self) -> Vec<Rule> {
+        let mut rules = Vec::with_capacity(32);
+        self.services(&mut rules);
+        self.endpoint_checks(&mut rules);
+        self.masquerading(&mut rules);
+        for (base, kind, _, _, checks) in BASE_CHAINS {
+            for check in checks {
+                let jump = Statement::Jump((*check).into());
+                // A nat chain sees the first packet of a connection only.
+                let statements = match kind {
+                    ChainKind::Filter => vec![Statement::CtStateNew, jump],
+                    ChainKind::Nat => vec![jump],
+                };
+                rules.push(rule(base, statements));
+            }
+        }
+        rules
+    }
+
+    /// Rules of a class chain. They end in drop: a connection that fell off the end would be
+    /// confirmed without translation. The second dnat catches what chose a slot that is gone.
+    pub(crate) fn class_rules(&self, shape: Shape, chain: &Name) -> Vec<Rule> {
+        let mut rules = Vec::with_capacity(7);
+        let mut push = |statements| {
+            rules.push(Rule {
+                chain: chain.clone(),
+                statements,
+                comment: None,
+            });
+        };
+        match shape.kind {
+            Kind::Internal => self.masquerade.mark_internal().map_or((), &mut push),
+            Kind::External => push(vec![self.masquerade.mark()]),
+            Kind::ExternalLocal | Kind::Shortcut | Kind::Drop => {}
+        }
+        if shape.kind != Kind::Drop {
+            push(vec![Statement::ScratchMask {
+                mask: Route::GROUP_MASK,
+            }]);
+        }
+        if shape.kind == Kind::ExternalLocal {
+            if let Some(is_local) = self.masquerade.local_match(false) {
+                push(self.shortcut(is_local));
+            }
+            push(vec![Statement::FibSaddrLocal, self.masquerade.mark()]);
+            push(self.shortcut(Statement::FibSaddrLocal));
+        }
+        if shape.kind != Kind::Drop && shape.slots > 0 {
+            push(vec![self.dnat(shape.slots)]);
+            push(vec![self.dnat(1)]);
+        }
+        push(vec![Statement::Drop]);
+        rules
+    }
+
+    /// First frontends with an address, then node ports.
+    fn services(&self, rules: &mut Vec<Rule>) {
+        let by_address = vec![
+            Statement::ScratchFromMap {
+                key: vec![Field::Daddr, Field::L4Proto, Field::Dport],
+                map: self.name(SetId::Services),
+            },
+            self.dispatch(SetId::Dispatch),
+        ];
+        let mut by_port = self.node_port_match();
+        by_port.push(Statement::ScratchFromMap {
+            key: vec![Field::L4Proto, Field::Dport],
+            map: self.name(SetId::NodePorts),
+        });
+        by_port.push(self.dispatch(SetId::Dispatch));
+        for _ in 0..=u8::from(self.repeat_lookup) {
+            rules.push(rule("services", by_address.clone()));
+        }
+        for _ in 0..=u8::from(self.repeat_lookup) {
+            rules.push(rule("services", by_port.clone()));
+        }
+    }
+
+    fn endpoint_checks(&self, rules: &mut Vec<Rule>) {
+        let frontend = vec![Field::Daddr, Field::L4Proto, Field::Dport];
+        rules.push(rule(
+            "service-endpoints-check",
+            vec![
+                self.in_set(frontend, SetId::RejectServices, false),
+                Statement::Reject,
+            ],
+        ));
+        let node_port = vec![Field::L4Proto, Field::Dport];
+        rules.push(rule(
+            "nodeport-endpoints-check",
+            vec![
+                if self.all_addresses {
+                    self.not_loopback()
+                } else {
+                    self.in_set(vec![Field::Daddr], SetId::NodePortIps, false)
+                },
+                self.in_set(node_port, SetId::RejectNodePorts, false),
+                Statement::Reject,
+            ],
+        ));
+        rules.push(rule(
+            "cluster-ips-check",
+            vec![
+                self.in_set(vec![Field::Daddr], SetId::ClusterIps, false),
+                Statement::Reject,
+            ],
+        ));
+        rules.push(rule(
+            "cluster-ips-check",
+            vec![
+                self.in_set(vec![Field::Daddr], SetId::ServiceCidrs, false),
+                Statement::Drop,
+            ],
+        ));
+    }
+
+    fn masquerading(&self, rules: &mut Vec<Rule>) {
+        let bits = self.masquerade.bits();
+        rules.push(rule(
+            "masquerading",
+            vec![
+                Statement::MarkSet { mask: bits },
+                Statement::MarkXor { bits },
+                Statement::Masquerade,
+            ],
+        ));
+        let both_ends = vec![Field::Saddr, Field::Daddr, Field::L4Proto, Field::Dport];
+        rules.push(rule(
+            "masquerading",
+            vec![
+                Statement::CtStatusDnat,
+                self.in_set(both_ends, SetId::Hairpins, false),
+                Statement::Masquerade,
+            ],
+        ));
+    }
+
+    fn node_port_match(&self) -> Vec<Statement> {
+        if self.all_addresses {
+            vec![Statement::FibDaddrLocal, self.not_loopback()]
+        } else {
+            vec![self.in_set(vec![Field::Daddr], SetId::NodePortIps, false)]
+        }
+    }
+
+    fn shortcut(&self, condition: Statement) -> Vec<Statement> {
+        vec![
+            condition,
+            Statement::ScratchFromMap {
+                key: vec![Field::Scratch { mask: u32::MAX }],
+                map: self.name(SetId::Shortcuts),
+            },
+            self.dispatch(SetId::ShortcutDispatch),
+        ]
+    }
+
+    fn dispatch(&self, map: SetId) -> Statement {
+        Statement::VerdictMap {
+            key: vec![Field::Scratch {
+                mask: Route::CLASS_MASK,
+            }],
+            map: self.name(map),
+        }
+    }
+
+    fn dnat(&self, slots: u32) -> Statement {
+        Statement::Dnat {
+            key: vec![
+                Field::Scratch { mask: u32::MAX },
+                Field::Random {
+                    modulus: slots,
+                    offset: 0,
+                },
+            ],
+            map: self.name(SetId::Endpoints),
+        }
+    }
+
+    fn not_loopback(&self) -> Statement {
+        let prefix = match self.family {
+            Family::Ipv4 => IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(127, 0, 0, 0), 8)),
+            Family::Ipv6 => IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::LOCALHOST, 128)),
+        };
+        Statement::Daddr {
+            prefix,
+            invert: true,
+        }
+    }
+
+    fn in_set(&self, key: Vec<Field>, set: SetId, invert: bool) -> Statement {
+        Statement::InSet {
+            key,
+            set: self.name(set),
+            invert,
+        }
+    }
+
+    fn name(&self, set: SetId) -> Name {
+        self.sets[set as usize].name.clone()
+    }
+}
+
+fn rule(chain: &str, statements: Vec<Statement>) -> Rule {
+    Rule {
+        chain: chain.into(),
+        statements,
+        comment: None,
+    }
+}

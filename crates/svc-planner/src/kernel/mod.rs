@@ -1,0 +1,67 @@
+//! What the kernel holds: the rows, slots, classes and sets of the last commit and of the
+//! transaction in flight.
+
+pub(crate) mod class;
+pub(crate) mod clock;
+pub(crate) mod draft;
+pub(crate) mod group;
+pub(crate) mod layout;
+pub(crate) mod set;
+
+use hashbrown::HashMap;
+use ipnet::IpNet;
+
+use self::class::Classes;
+use self::group::Groups;
+use self::set::{SETS, SetId, SetState};
+use crate::model::address::{Address, LocalTarget};
+use crate::policy::hairpin::Hairpin;
+use crate::policy::masquerade::Masquerade;
+
+/// The kernel's side of one family.
+#[derive(Debug)]
+pub(crate) struct Kernel {
+    pub(crate) classes: Classes,
+    pub(crate) groups: Groups,
+    pub(crate) hairpins: HashMap<LocalTarget, Hairpin>,
+    pub(crate) sets: [SetState; SETS],
+    /// Ends the names of class chains unless it is 0.
+    pub(crate) chain_suffix: u32,
+    pub(crate) settings: Settings,
+}
+
+/// What does not depend on Services.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    /// What rules say about masquerading.
+    pub(crate) masquerade: Masquerade,
+    /// What rules say about node ports: they are served on all local addresses.
+    pub(crate) all_addresses: bool,
+    /// Rows of `nodeport-ips`.
+    pub(crate) node_port_ips: Vec<Address>,
+    /// Rows of `service-cidrs`.
+    pub(crate) service_cidrs: Vec<IpNet>,
+}
+
+impl Kernel {
+    pub(crate) fn new(masquerade: Masquerade) -> Self {
+        Self {
+            classes: Classes::default(),
+            groups: Groups::default(),
+            hairpins: HashMap::new(),
+            sets: SetId::ALL.map(|id| SetState::new(id, 0, None)),
+            chain_suffix: 0,
+            settings: Settings {
+                masquerade,
+                all_addresses: false,
+                node_port_ips: Vec::new(),
+                service_cidrs: Vec::new(),
+            },
+        }
+    }
+}
+
+/// Classes and groups are numbered from 1.
+const fn arena_number(id: u32) -> u32 {
+    id.saturating_add(1)
+}

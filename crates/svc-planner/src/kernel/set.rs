@@ -1,0 +1,199 @@
+//! The sets and maps of a table: a constant number.
+
+use crate::plan::{DataType, KeyType, Name, Set};
+
+/// One set, whatever generation of it the kernel holds. In the order they are created: hot first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum SetId {
+    /// Frontend → class and group.
+    Services,
+    /// Node port → class and group.
+    NodePorts,
+    /// Class → chain.
+    Dispatch,
+    /// Group and slot → endpoint.
+    Endpoints,
+    /// Group of this node's endpoints → class and group of the cluster's.
+    Shortcuts,
+    /// Class → chain, for what `Shortcuts` leads to: a map of its own, or the kernel would see a
+    /// loop.
+    ShortcutDispatch,
+    /// Frontends without endpoints.
+    RejectServices,
+    /// Node ports without endpoints.
+    RejectNodePorts,
+    /// All ClusterIPs.
+    ClusterIps,
+    /// Addresses on which node ports are served.
+    NodePortIps,
+    /// Prefixes from which ClusterIPs are taken.
+    ServiceCidrs,
+    /// Endpoints of this node, as both ends.
+    Hairpins,
+    /// One row that names the state the table is in.
+    State,
+}
+
+/// Number of sets.
+pub(crate) const SETS: usize = 13;
+
+impl SetId {
+    pub(crate) const ALL: [Self; SETS] = [
+        Self::Services,
+        Self::NodePorts,
+        Self::Dispatch,
+        Self::Endpoints,
+        Self::Shortcuts,
+        Self::ShortcutDispatch,
+        Self::RejectServices,
+        Self::RejectNodePorts,
+        Self::ClusterIps,
+        Self::NodePortIps,
+        Self::ServiceCidrs,
+        Self::Hairpins,
+        Self::State,
+    ];
+
+    /// Name of its first generation. kube-proxy's names are used only for sets that are the same.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Services => "services",
+            Self::NodePorts => "nodeports",
+            Self::Dispatch => "dispatch",
+            Self::Endpoints => "endpoints",
+            Self::Shortcuts => "shortcuts",
+            Self::ShortcutDispatch => "shortcut-dispatch",
+            Self::RejectServices => "reject-services",
+            Self::RejectNodePorts => "reject-nodeports",
+            Self::ClusterIps => "cluster-ips",
+            Self::NodePortIps => "nodeport-ips",
+            Self::ServiceCidrs => "service-cidrs",
+            Self::Hairpins => "hairpin-connections",
+            Self::State => "state",
+        }
+    }
+
+    pub(crate) const fn key(self) -> KeyType {
+        match self {
+            Self::Services | Self::RejectServices => KeyType::Frontend,
+            Self::NodePorts | Self::RejectNodePorts => KeyType::NodePort,
+            Self::Dispatch | Self::ShortcutDispatch => KeyType::Class,
+            Self::Endpoints => KeyType::Slot,
+            Self::Shortcuts => KeyType::Group,
+            Self::ClusterIps | Self::NodePortIps | Self::ServiceCidrs => KeyType::Address,
+            Self::Hairpins => KeyType::Hairpin,
+            Self::State => KeyType::State,
+        }
+    }
+
+    pub(crate) const fn data(self) -> DataType {
+        match self {
+            Self::Services | Self::NodePorts | Self::Shortcuts => DataType::Route,
+            Self::Dispatch | Self::ShortcutDispatch => DataType::Verdict,
+            Self::Endpoints => DataType::Endpoint,
+            _ => DataType::None,
+        }
+    }
+
+    /// Is it created with a size, and replaced by a bigger one when full? Others are small.
+    pub(crate) const fn is_sized(self) -> bool {
+        matches!(
+            self,
+            Self::Services
+                | Self::NodePorts
+                | Self::Endpoints
+                | Self::RejectServices
+                | Self::RejectNodePorts
+                | Self::ClusterIps
+        )
+    }
+}
+
+/// What the kernel holds of a set.
+#[derive(Debug, Clone)]
+pub(crate) struct SetState {
+    pub(crate) name: Name,
+    /// Number of the generation; its name ends in it unless it is 0.
+    pub(crate) generation: u32,
+    /// Room for this many rows.
+    pub(crate) size: Option<u32>,
+    /// Rows in it.
+    pub(crate) rows: u32,
+}
+
+impl SetState {
+    pub(crate) fn new(id: SetId, generation: u32, size: Option<u32>) -> Self {
+        let name = match generation {
+            0 => id.name().into(),
+            generation => format!("{}-{generation}", id.name()).into(),
+        };
+        Self {
+            name,
+            generation,
+            size,
+            rows: 0,
+        }
+    }
+
+    /// The declaration.
+    pub(crate) fn declare(&self, id: SetId) -> Set {
+        Set {
+            name: self.name.clone(),
+            key: id.key(),
+            data: id.data(),
+            interval: id == SetId::ServiceCidrs,
+            dynamic: false,
+            size: self.size,
+        }
+    }
+
+    /// Rows that still fit.
+    pub(crate) fn room(&self) -> u32 {
+        self.size
+            .map_or(u32::MAX, |size| size.saturating_sub(self.rows))
+    }
+}
+
+/// Greatest number of spare rows a size is rounded down to is avoided: 3 · 2^k rows make the kernel
+/// allocate exactly 2^(k+2) buckets.
+const SIZE_UNIT: u32 = 3;
+
+/// Smallest size.
+const MIN_SIZE: u32 = SIZE_UNIT << 9;
+
+/// A size for so many rows, with half as much again of headroom, at most `max`.
+pub(crate) fn size_for(rows: u32, max: u32) -> u32 {
+    let wanted = rows.saturating_add(rows / 2);
+    let mut size = MIN_SIZE;
+    while size < wanted {
+        size = size.saturating_mul(2);
+    }
+    size.min(max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_set_is_listed_once_in_order() {
+        assert!(SetId::ALL.is_sorted());
+        for (position, id) in SetId::ALL.into_iter().enumerate() {
+            assert_eq!(id as usize, position);
+        }
+    }
+
+    #[test]
+    fn sizes_leave_headroom_and_fill_the_buckets() {
+        assert_eq!(size_for(0, u32::MAX), 1536);
+        assert_eq!(size_for(45_000, u32::MAX), 98_304);
+        assert_eq!(size_for(45_000, 50_000), 50_000);
+        assert_eq!(size_for(u32::MAX, u32::MAX), u32::MAX);
+    }
+
+    #[test]
+    fn generations_have_names_of_their_own() {
+        assert_eq!(&*SetState::new(SetId::Services, 0, None).name, "services");
+        assert_eq!(&*SetState::new(SetId::Services, 2, None).name, "services-2");
+    }
+}

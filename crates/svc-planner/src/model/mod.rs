@@ -1,0 +1,442 @@
+//! What is wanted: Services, EndpointSlices and the Node, slim, and which Service ports changed.
+
+pub(crate) mod address;
+pub(crate) mod arena;
+pub(crate) mod frontend;
+pub(crate) mod interner;
+pub(crate) mod service;
+pub(crate) mod slice;
+
+use core::hash::BuildHasher;
+use std::collections::VecDeque;
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+use smallvec::SmallVec;
+
+use self::address::LocalTarget;
+use self::arena::{Arena, NONE};
+use self::frontend::{ClusterIps, Frontends};
+use self::interner::Interner;
+use self::service::{Port, Service, Spec};
+use self::slice::Slice;
+use crate::kernel::set::{SETS, SetId};
+use crate::object::{self, Change, ObjectName};
+use crate::plan::{Family, Key};
+use crate::policy::node_addresses::NodeView;
+use crate::policy::service_cidr::ServiceCidrs;
+use crate::report::PortName;
+
+/// The wanted state of one family.
+#[derive(Debug)]
+pub(crate) struct Model {
+    pub(crate) family: Family,
+    own_node: Box<str>,
+    pub(crate) names: Interner,
+    pub(crate) services: Arena<Service>,
+    service_index: HashTable<u32>,
+    pub(crate) slices: Arena<Slice>,
+    slice_index: HashTable<u32>,
+    hasher: DefaultHashBuilder,
+    pub(crate) ports: Arena<Port>,
+    pub(crate) frontends: Frontends,
+    pub(crate) cluster_ips: ClusterIps,
+    pub(crate) node: NodeView,
+    pub(crate) service_cidrs: ServiceCidrs,
+    /// Ports to plan, oldest change first.
+    pub(crate) queue: VecDeque<u32>,
+    /// Frontends that lost their owner.
+    pub(crate) lost_frontends: Vec<u32>,
+    /// ClusterIPs that lost their last Service.
+    pub(crate) lost_cluster_ips: Vec<u32>,
+}
+
+impl Model {
+    pub(crate) fn new(family: Family, own_node: Box<str>) -> Self {
+        Self {
+            family,
+            own_node,
+            names: Interner::default(),
+            services: Arena::default(),
+            service_index: HashTable::new(),
+            slices: Arena::default(),
+            slice_index: HashTable::new(),
+            hasher: DefaultHashBuilder::default(),
+            ports: Arena::default(),
+            frontends: Frontends::default(),
+            cluster_ips: ClusterIps::default(),
+            node: NodeView::default(),
+            service_cidrs: ServiceCidrs::default(),
+            queue: VecDeque::new(),
+            lost_frontends: Vec::new(),
+            lost_cluster_ips: Vec::new(),
+        }
+    }
+
+    pub(crate) fn apply(&mut self, change: Change) {
+        match change {
+            Change::Service(service) => self.set_service(&service),
+            Change::ServiceGone(name) => self.remove_service(&name),
+            Change::EndpointSlice(slice) => self.set_slice(slice),
+            Change::EndpointSliceGone(name) => self.remove_slice(&name),
+            Change::Node(node) => {
+                if self.node.set(self.family, node) {
+                    self.queue_all();
+                }
+            }
+            Change::NodeGone => self.node.forget(),
+            Change::HostAddresses(addresses) => self.node.set_host(self.family, &addresses),
+            Change::ServiceCidr { name, cidrs } => {
+                self.service_cidrs.set(self.family, name, &cidrs)
+            }
+            Change::ServiceCidrGone(name) => self.service_cidrs.remove(&name),
+        }
+    }
+
+    /// Puts a port at the end of the queue.
+    pub(crate) fn queue(&mut self, id: u32) {
+        if let Some(port) = self.ports.at_mut(id)
+            && !port.queued
+        {
+            port.queued = true;
+            self.queue.push_back(id);
+        }
+    }
+
+    /// Queues all ports: something changed that concerns every Service.
+    pub(crate) fn queue_all(&mut self) {
+        for id in 0..self.ports.end() {
+            self.queue(id);
+        }
+    }
+
+    /// About how many rows the sets will have once everything known is planned.
+    pub(crate) fn expected_rows(&self) -> [u32; SETS] {
+        let mut rows = [0_usize; SETS];
+        for (_, frontend) in self.frontends.arena.iter() {
+            rows[match frontend.key.address {
+                Some(_) => SetId::Services,
+                None => SetId::NodePorts,
+            } as usize] += 1;
+        }
+        rows[SetId::ClusterIps as usize] = self.cluster_ips.arena.len();
+        let endpoints = self.slices.iter().map(|(_, slice)| {
+            let served = self
+                .services
+                .at(slice.service)
+                .is_some_and(|s| s.spec.is_some());
+            if served {
+                slice.ports.len() * slice.endpoints.len()
+            } else {
+                0
+            }
+        });
+        rows[SetId::Endpoints as usize] = endpoints.sum();
+        rows.map(|rows| u32::try_from(rows).unwrap_or(u32::MAX))
+    }
+
+    /// The key of a hairpin row.
+    pub(crate) fn hairpin_key(&self, local: LocalTarget) -> Key {
+        Key::Hairpin {
+            address: local.target.address.ip(self.family),
+            protocol: local.protocol,
+            port: local.target.port,
+        }
+    }
+
+    /// The full name of a port, if its Service is still there.
+    pub(crate) fn port_name(&self, id: u32) -> Option<PortName> {
+        let port = self.ports.at(id)?;
+        let service = self.services.at(port.service)?;
+        Some(PortName {
+            service: ObjectName {
+                namespace: self.names.text(service.namespace).into(),
+                name: service.name.clone(),
+            },
+            port: self.names.text(port.name).into(),
+            protocol: port.protocol,
+        })
+    }
+
+    /// The port of a name.
+    pub(crate) fn find_port(&self, name: &PortName) -> Option<u32> {
+        let service = self.services.at(self.find_service(&name.service)?)?;
+        let named = |&&id: &&u32| {
+            self.ports.at(id).is_some_and(|port| {
+                port.protocol == name.protocol && self.names.text(port.name) == &*name.port
+            })
+        };
+        service.ports.iter().find(named).copied()
+    }
+
+    fn set_service(&mut self, object: &object::Service) {
+        let Some(spec) = Spec::new(object, self.family) else {
+            return self.remove_service(&object.name);
+        };
+        let id = self.find_or_add_service(&object.name.namespace, &object.name.name);
+        let Some(service) = self.services.at_mut(id) else {
+            return;
+        };
+        let before = service.spec.replace(spec);
+        let same_spec = before == service.spec;
+        let mut stale = core::mem::take(&mut service.ports);
+        let mut kept: SmallVec<[u32; 2]> = SmallVec::new();
+        let mut changed: SmallVec<[u32; 8]> = SmallVec::new();
+        for wanted in &object.ports {
+            let name = self.names.acquire(&wanted.name);
+            let is_same = |&port: &u32| {
+                self.ports
+                    .at(port)
+                    .is_some_and(|port| port.name == name && port.protocol == wanted.protocol)
+            };
+            let Some(position) = stale.iter().position(is_same) else {
+                let port = self.ports.insert(Port::new(id, name, wanted));
+                kept.push(port);
+                changed.push(port);
+                continue;
+            };
+            let port_id = stale.remove(position);
+            self.names.release(name);
+            kept.push(port_id);
+            if let Some(port) = self.ports.at_mut(port_id)
+                && (!same_spec || (port.port, port.node_port) != (wanted.port, wanted.node_port))
+            {
+                (port.port, port.node_port) = (wanted.port, wanted.node_port);
+                changed.push(port_id);
+            }
+        }
+        if let Some(service) = self.services.at_mut(id) {
+            service.ports = kept;
+        }
+        for port in stale {
+            self.detach_port(port);
+        }
+        if !same_spec {
+            self.claim_cluster_ips(id);
+            if let Some(before) = before {
+                self.release_cluster_ips(&before);
+            }
+        }
+        for port in changed {
+            self.claim_frontends(port);
+            self.touch_port(port);
+        }
+    }
+
+    fn remove_service(&mut self, name: &ObjectName) {
+        let Some(id) = self.find_service(name) else {
+            return;
+        };
+        let Some(service) = self.services.at_mut(id) else {
+            return;
+        };
+        let ports = core::mem::take(&mut service.ports);
+        let spec = service.spec.take();
+        for port in ports {
+            self.detach_port(port);
+        }
+        if let Some(spec) = spec {
+            self.release_cluster_ips(&spec);
+        }
+        self.drop_unused_service(id);
+    }
+
+    fn set_slice(&mut self, object: object::EndpointSlice) {
+        let service = self.find_or_add_service(&object.name.namespace, &object.service);
+        let known = self.find_slice(&object.name);
+        let slice = Slice::new(
+            object,
+            service,
+            self.family,
+            &self.own_node,
+            &mut self.names,
+        );
+        let Some(id) = known else {
+            self.insert_slice(slice);
+            return self.touch_service(service);
+        };
+        let Some(old) = self.slices.at_mut(id) else {
+            return;
+        };
+        let old = core::mem::replace(old, slice);
+        old.release(&mut self.names);
+        let Some(new) = self.slices.at(id) else {
+            return;
+        };
+        if new.service == old.service {
+            if new.ports != old.ports || new.endpoints != old.endpoints {
+                self.touch_service(service);
+            }
+            return;
+        }
+        self.unlink_slice(id, old.service);
+        self.link_slice(id);
+        self.touch_service(service);
+    }
+
+    fn remove_slice(&mut self, name: &ObjectName) {
+        let Some(id) = self.find_slice(name) else {
+            return;
+        };
+        let hash = self.hash_name(&name.namespace, &name.name);
+        if let Ok(entry) = self.slice_index.find_entry(hash, |&other| other == id) {
+            entry.remove();
+        }
+        let Some(slice) = self.slices.at(id) else {
+            return;
+        };
+        let service = slice.service;
+        self.unlink_slice(id, service);
+        if let Some(slice) = self.slices.remove(id) {
+            slice.release(&mut self.names);
+        }
+    }
+
+    fn insert_slice(&mut self, slice: Slice) {
+        let hash = self.hash_name(self.names.text(slice.namespace), &slice.name);
+        let id = self.slices.insert(slice);
+        let (slices, names, hasher) = (&self.slices, &self.names, &self.hasher);
+        self.slice_index.insert_unique(hash, id, |&id| {
+            slices.at(id).map_or(0, |slice| {
+                hasher.hash_one((names.text(slice.namespace), &*slice.name))
+            })
+        });
+        self.link_slice(id);
+    }
+
+    /// Puts a slice into its Service's list.
+    fn link_slice(&mut self, id: u32) {
+        let slices = &self.slices;
+        let Some(slice) = slices.at(id) else {
+            return;
+        };
+        if let Some(service) = self.services.at_mut(slice.service) {
+            let name = |&id: &u32| slices.at(id).map(|slice| &*slice.name);
+            let position = service
+                .slices
+                .binary_search_by(|other| name(other).cmp(&Some(&*slice.name)))
+                .unwrap_or_else(|position| position);
+            service.slices.insert(position, id);
+        }
+    }
+
+    /// Takes a slice out of a Service's list.
+    fn unlink_slice(&mut self, id: u32, service: u32) {
+        if let Some(entry) = self.services.at_mut(service) {
+            entry.slices.retain(|other| *other != id);
+        }
+        self.touch_service(service);
+        self.drop_unused_service(service);
+    }
+
+    /// The ports of a Service are to be planned.
+    fn touch_service(&mut self, id: u32) {
+        let ports = self
+            .services
+            .at(id)
+            .map_or_else(SmallVec::new, |service| service.ports.clone());
+        for port in ports {
+            self.touch_port(port);
+        }
+    }
+
+    /// A port changed: it is to be planned, even if it was set aside.
+    fn touch_port(&mut self, id: u32) {
+        if let Some(port) = self.ports.at_mut(id) {
+            port.set_aside = false;
+            self.queue(id);
+        }
+    }
+
+    /// A port is gone; what it left in the kernel is removed when it is planned.
+    fn detach_port(&mut self, id: u32) {
+        self.release_frontends(id);
+        if let Some(port) = self.ports.at_mut(id) {
+            port.service = NONE;
+            self.names.release(port.name);
+            self.queue(id);
+        }
+    }
+
+    fn claim_cluster_ips(&mut self, service: u32) {
+        if let Some(spec) = self.services.at(service).and_then(|s| s.spec.as_ref()) {
+            for address in spec.cluster_ips() {
+                self.cluster_ips.claim(address);
+            }
+        }
+    }
+
+    fn release_cluster_ips(&mut self, spec: &Spec) {
+        for address in spec.cluster_ips() {
+            self.lost_cluster_ips
+                .extend(self.cluster_ips.release(address));
+        }
+    }
+
+    fn find_or_add_service(&mut self, namespace: &str, name: &str) -> u32 {
+        if let Some(id) = self.find_service_parts(namespace, name) {
+            return id;
+        }
+        let hash = self.hash_name(namespace, name);
+        let namespace = self.names.acquire(namespace);
+        let id = self.services.insert(Service {
+            namespace,
+            name: name.into(),
+            spec: None,
+            ports: SmallVec::new(),
+            slices: SmallVec::new(),
+        });
+        let (services, names, hasher) = (&self.services, &self.names, &self.hasher);
+        self.service_index.insert_unique(hash, id, |&id| {
+            services.at(id).map_or(0, |service| {
+                hasher.hash_one((names.text(service.namespace), &*service.name))
+            })
+        });
+        id
+    }
+
+    fn drop_unused_service(&mut self, id: u32) {
+        let unused = |service: &Service| service.spec.is_none() && service.slices.is_empty();
+        let Some(service) = self.services.at(id).filter(|service| unused(service)) else {
+            return;
+        };
+        let hash = self.hash_name(self.names.text(service.namespace), &service.name);
+        if let Ok(entry) = self.service_index.find_entry(hash, |&other| other == id) {
+            entry.remove();
+        }
+        if let Some(service) = self.services.remove(id) {
+            self.names.release(service.namespace);
+        }
+    }
+
+    fn find_service(&self, name: &ObjectName) -> Option<u32> {
+        self.find_service_parts(&name.namespace, &name.name)
+    }
+
+    fn find_service_parts(&self, namespace: &str, name: &str) -> Option<u32> {
+        let namespace_id = self.names.find(namespace)?;
+        let same = |&id: &u32| {
+            self.services
+                .at(id)
+                .is_some_and(|s| s.namespace == namespace_id && &*s.name == name)
+        };
+        self.service_index
+            .find(self.hash_name(namespace, name), same)
+            .copied()
+    }
+
+    fn find_slice(&self, name: &ObjectName) -> Option<u32> {
+        let namespace = self.names.find(&name.namespace)?;
+        let same = |&id: &u32| {
+            self.slices
+                .at(id)
+                .is_some_and(|s| s.namespace == namespace && s.name == name.name)
+        };
+        self.slice_index
+            .find(self.hash_name(&name.namespace, &name.name), same)
+            .copied()
+    }
+
+    fn hash_name(&self, namespace: &str, name: &str) -> u64 {
+        self.hasher.hash_one((namespace, name))
+    }
+}

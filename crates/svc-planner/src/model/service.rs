@@ -1,0 +1,135 @@
+//! Services and their ports as they are kept.
+
+use ipnet::IpNet;
+use smallvec::SmallVec;
+
+use super::address::{Address, LocalTarget};
+use super::arena::NONE;
+use crate::object::{self, Algorithm, Protocol, TrafficPolicy};
+use crate::plan::Family;
+
+/// What kind of address a frontend is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub(crate) enum Role {
+    ClusterIp,
+    ExternalIp,
+    LoadBalancer,
+    NodePort,
+}
+
+impl Role {
+    /// Is it reached from outside the cluster?
+    pub(crate) const fn is_external(self) -> bool {
+        !matches!(self, Self::ClusterIp)
+    }
+}
+
+/// A Service, or the place where slices wait for theirs.
+#[derive(Debug)]
+pub(crate) struct Service {
+    pub(crate) namespace: u32,
+    pub(crate) name: Box<str>,
+    /// Absent while only slices are known, or the Service has no ClusterIP of this family.
+    pub(crate) spec: Option<Box<Spec>>,
+    /// Its ports.
+    pub(crate) ports: SmallVec<[u32; 2]>,
+    /// Its slices, by name.
+    pub(crate) slices: SmallVec<[u32; 2]>,
+}
+
+/// What a Service asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Spec {
+    /// [`object::Seconds::MAX`] if unknown.
+    pub(crate) created: object::Seconds,
+    pub(crate) addresses: Box<[(Address, Role)]>,
+    pub(crate) source_ranges: Box<[IpNet]>,
+    pub(crate) internal_policy: TrafficPolicy,
+    pub(crate) external_policy: TrafficPolicy,
+    pub(crate) affinity: Option<u32>,
+    pub(crate) algorithm: Algorithm,
+}
+
+impl Spec {
+    /// `None` if the Service has no ClusterIP of the family: it is not ours then.
+    pub(crate) fn new(service: &object::Service, family: Family) -> Option<Box<Self>> {
+        let roles = [
+            (&service.cluster_ips[..], Role::ClusterIp),
+            (&service.external_ips[..], Role::ExternalIp),
+            (&service.load_balancer_ips[..], Role::LoadBalancer),
+        ];
+        let mut addresses: SmallVec<[(Address, Role); 4]> = SmallVec::new();
+        for (list, role) in roles {
+            for address in list.iter().filter_map(|ip| Address::new(family, *ip)) {
+                // An address named twice has its first role.
+                if addresses.iter().all(|(other, _)| *other != address) {
+                    addresses.push((address, role));
+                }
+            }
+        }
+        if addresses.first()?.1 != Role::ClusterIp {
+            return None;
+        }
+        Some(Box::new(Self {
+            created: service.created.unwrap_or(object::Seconds::MAX),
+            addresses: addresses.into_vec().into_boxed_slice(),
+            source_ranges: service.source_ranges.to_vec().into_boxed_slice(),
+            internal_policy: service.internal_policy,
+            external_policy: service.external_policy,
+            affinity: service.affinity,
+            algorithm: service.algorithm,
+        }))
+    }
+
+    pub(crate) fn cluster_ips(&self) -> impl Iterator<Item = Address> {
+        let is_cluster_ip =
+            |(address, role): &(Address, Role)| (*role == Role::ClusterIp).then_some(*address);
+        self.addresses.iter().filter_map(is_cluster_ip)
+    }
+}
+
+/// A Service port: the unit of planning.
+#[derive(Debug)]
+pub(crate) struct Port {
+    /// Its Service; [`NONE`] once the port is gone and only its kernel state remains.
+    pub(crate) service: u32,
+    pub(crate) name: u32,
+    pub(crate) protocol: Protocol,
+    pub(crate) port: u16,
+    pub(crate) node_port: u16,
+    /// Waits in the queue.
+    pub(crate) queued: bool,
+    /// Refused by the kernel: not planned until something changes.
+    pub(crate) set_aside: bool,
+    /// Group of the cluster's endpoints, 0 if none.
+    pub(crate) cluster_group: u32,
+    /// Group of this node's endpoints, 0 if none.
+    pub(crate) local_group: u32,
+    /// Frontends it claims.
+    pub(crate) frontends: SmallVec<[u32; 2]>,
+    /// Local endpoints it has hairpin rows for.
+    pub(crate) hairpins: Option<Box<Vec<LocalTarget>>>,
+}
+
+impl Port {
+    pub(crate) fn new(service: u32, name: u32, port: &object::ServicePort) -> Self {
+        Self {
+            service,
+            name,
+            protocol: port.protocol,
+            port: port.port,
+            node_port: port.node_port,
+            queued: false,
+            set_aside: false,
+            cluster_group: 0,
+            local_group: 0,
+            frontends: SmallVec::new(),
+            hairpins: None,
+        }
+    }
+
+    pub(crate) const fn is_gone(&self) -> bool {
+        self.service == NONE
+    }
+}

@@ -1,0 +1,110 @@
+//! Getting classes ready before rows lead to them.
+
+use super::Work;
+use crate::kernel::class::{Class, Kind, Shape, State};
+use crate::kernel::clock::{IN_USE, PENDING};
+use crate::kernel::draft::{Due, Undo};
+use crate::kernel::set::SetId;
+use crate::plan::{Chain, Datum, Key, Route};
+
+/// Can rows lead to a class?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Availability {
+    /// Yes, to this number.
+    Ready(u32),
+    /// Later.
+    Later,
+    /// All numbers are taken.
+    Exhausted,
+}
+
+impl Work<'_> {
+    /// Asks for a class; one that is missing is created with this transaction.
+    pub(super) fn class(&mut self, shape: Shape) -> Availability {
+        let Some(number) = self.kernel.classes.find(shape) else {
+            let Some(number) = self.kernel.classes.insert(shape) else {
+                return Availability::Exhausted;
+            };
+            self.draft.undo.push(Undo::ClassAdded(number));
+            self.create_chain(shape);
+            self.add_class_row(number, shape);
+            return Availability::Later;
+        };
+        match self.kernel.classes.at(number).map(|class| class.state) {
+            Some(State::Ready(from)) if from <= self.now => Availability::Ready(number),
+            Some(State::Rowless) => {
+                self.edit_class(number, |class| class.state = State::Creating);
+                self.add_class_row(number, shape);
+                Availability::Later
+            }
+            _ => Availability::Later,
+        }
+    }
+
+    /// Changes a class, so that it can be taken back, and notes when it goes out of use.
+    pub(super) fn edit_class(&mut self, number: u32, edit: impl FnOnce(&mut Class)) {
+        let Some(class) = self.kernel.classes.at_mut(number) else {
+            return;
+        };
+        self.draft.undo.push(Undo::Class {
+            number,
+            class: *class,
+        });
+        edit(class);
+        if class.rows > 0 {
+            class.since = IN_USE;
+        } else if class.since == IN_USE {
+            class.since = PENDING;
+            self.draft.released.push(Due::Class(number));
+        }
+    }
+
+    /// Deletes the row of a class that has been out of use for long.
+    pub(super) fn delete_class_row(&mut self, number: u32, shape: Shape) {
+        self.draft.delete(row_set(shape), 0, class_key(number));
+        self.edit_class(number, |class| {
+            class.state = State::Rowless;
+            class.since = PENDING;
+        });
+        self.draft.released.push(Due::Class(number));
+    }
+
+    /// Deletes the chain of a class whose row is gone.
+    pub(super) fn delete_class_chain(&mut self, number: u32, shape: Shape) {
+        let chain = shape.chain(self.kernel.chain_suffix);
+        self.draft.transaction.flush_chains.push(chain.clone());
+        self.draft.transaction.delete_chains.push(chain);
+        self.edit_class(number, |class| class.state = State::Deleting);
+        self.draft.deleted_classes.push(number);
+    }
+
+    fn create_chain(&mut self, shape: Shape) {
+        let name = shape.chain(self.kernel.chain_suffix);
+        let rules = self.class_rules(shape, &name);
+        self.draft
+            .transaction
+            .add_chains
+            .push(Chain { name, base: None });
+        self.draft.transaction.add_rules.extend(rules);
+    }
+
+    fn add_class_row(&mut self, number: u32, shape: Shape) {
+        let chain = shape.chain(self.kernel.chain_suffix);
+        self.draft
+            .add(row_set(shape), 0, class_key(number), Datum::Goto(chain));
+        self.draft.created_classes.push(number);
+    }
+}
+
+/// The verdict map a class has its row in.
+pub(super) const fn row_set(shape: Shape) -> SetId {
+    match shape.kind {
+        Kind::Shortcut => SetId::ShortcutDispatch,
+        _ => SetId::Dispatch,
+    }
+}
+
+/// The key of a class's row: the class as it sits in a [`Route`].
+pub(super) const fn class_key(number: u32) -> Key {
+    Key::Class(number << Route::GROUP_BITS)
+}

@@ -1,0 +1,30 @@
+//! From what is wanted and what the kernel holds to transactions.
+
+mod classes;
+mod port;
+mod retire;
+mod rows;
+mod slots;
+mod table;
+
+use crate::config::Config;
+use crate::kernel::Kernel;
+use crate::kernel::draft::Draft;
+use crate::model::Model;
+use crate::policy::endpoint_selection::Selection;
+
+/// One transaction at work.
+#[derive(Debug)]
+pub(crate) struct Work<'a> {
+    pub(crate) model: &'a mut Model,
+    pub(crate) kernel: &'a mut Kernel,
+    pub(crate) draft: &'a mut Draft,
+    pub(crate) selection: &'a mut Selection,
+    pub(crate) config: &'a Config,
+    /// Time in ticks.
+    pub(crate) now: u64,
+    /// [`Config::hold`] in ticks.
+    pub(crate) hold: u64,
+}
+
+pub(crate) use port::Planned;

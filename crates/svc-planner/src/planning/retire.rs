@@ -1,0 +1,108 @@
+//! Deleting what has been out of use long enough.
+
+use super::Work;
+use crate::kernel::class::State;
+use crate::kernel::clock::{IN_USE, is_over};
+use crate::kernel::draft::{Due, Undo};
+use crate::kernel::set::SetId;
+
+/// Classes out of use that are kept, since they may be needed again.
+const IDLE_CLASSES: usize = 64;
+
+impl Work<'_> {
+    /// Looks at something that went out of use a while ago.
+    pub(crate) fn retire(&mut self, due: Due) {
+        self.draft.consumed.push(due);
+        match due {
+            Due::Frontend(id) => self.retire_reject(id),
+            Due::Group(number) => self.retire_group(number),
+            Due::Class(number) => self.retire_class(number),
+            Due::Hairpin(key) => {
+                let hairpin = self.kernel.hairpins.get(&key).copied();
+                if hairpin.is_some_and(|hairpin| self.is_over(hairpin.since)) {
+                    self.kernel.hairpins.remove(&key);
+                    self.draft.undo.push(Undo::Hairpin {
+                        key,
+                        value: hairpin,
+                    });
+                    self.draft
+                        .delete(SetId::Hairpins, 0, self.model.hairpin_key(key));
+                }
+            }
+        }
+    }
+
+    fn is_over(&self, since: u64) -> bool {
+        is_over(since, self.hold, self.now)
+    }
+
+    fn retire_reject(&mut self, id: u32) {
+        let Some(frontend) = self.model.frontends.arena.at_mut(id) else {
+            return;
+        };
+        if !frontend.rejects || !is_over(frontend.since, self.hold, self.now) {
+            return;
+        }
+        let (route, rejects, since) = (frontend.route, frontend.rejects, frontend.since);
+        self.draft.undo.push(Undo::Frontend {
+            id,
+            route,
+            rejects,
+            since,
+        });
+        (frontend.rejects, frontend.since) = (false, IN_USE);
+        let set = match frontend.key.address {
+            Some(_) => SetId::RejectServices,
+            None => SetId::RejectNodePorts,
+        };
+        self.draft
+            .delete(set, id, frontend.key.lower(self.model.family));
+    }
+
+    fn retire_group(&mut self, number: u32) {
+        let Some(group) = self.kernel.groups.at(number) else {
+            return;
+        };
+        let facts = group.facts;
+        if self.is_over(facts.unused_since) {
+            self.set_shortcut(number, None);
+            self.truncate_slots(number, 0);
+            if let Some(group) = self.kernel.groups.take(number) {
+                self.draft
+                    .undo
+                    .push(Undo::GroupRemoved(number, Box::new(group)));
+                self.draft.freed_groups.push(number);
+            }
+        } else if self.is_over(facts.tail_since) {
+            self.truncate_slots(number, facts.count as usize);
+            self.edit_group(number, |facts| facts.tail_since = IN_USE);
+        }
+    }
+
+    fn retire_class(&mut self, number: u32) {
+        let Some(class) = self.kernel.classes.at(number).copied() else {
+            return;
+        };
+        if class.rows > 0 || !self.is_over(class.since) {
+            return;
+        }
+        match class.state {
+            State::Ready(_) => self.kernel.classes.idle.push_back(number),
+            State::Rowless => self.delete_class_chain(number, class.shape),
+            State::Creating | State::Deleting => {}
+        }
+        while self.kernel.classes.idle.len() > IDLE_CLASSES {
+            let Some(oldest) = self.kernel.classes.idle.pop_front() else {
+                return;
+            };
+            let Some(class) = self.kernel.classes.at(oldest).copied() else {
+                continue;
+            };
+            let is_ready = matches!(class.state, State::Ready(_));
+            if is_ready && class.rows == 0 && self.is_over(class.since) {
+                self.draft.consumed.push(Due::Class(oldest));
+                self.delete_class_row(oldest, class.shape);
+            }
+        }
+    }
+}

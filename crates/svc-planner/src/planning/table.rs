@@ -1,0 +1,137 @@
+//! The table itself: sets, chains and rules that do not depend on Services.
+
+use super::Work;
+use crate::kernel::class::Shape;
+use crate::kernel::layout::{Layout, chains};
+use crate::kernel::set::SetId;
+use crate::plan::{Datum, Key, Name, Rule};
+use crate::policy::masquerade::Masquerade;
+use crate::policy::node_addresses::NodePortMatch;
+
+impl Work<'_> {
+    /// Creates the sets.
+    pub(crate) fn create_sets(&mut self) {
+        self.draft.transaction.add_table = true;
+        let sets = SetId::ALL.into_iter().zip(&self.draft.sets);
+        let sets = sets.map(|(id, state)| state.declare(id));
+        self.draft.transaction.add_sets.extend(sets);
+    }
+
+    /// Creates all chains but those of classes, with their rules.
+    pub(crate) fn create_chains(&mut self) {
+        self.refresh_rules_of_configuration();
+        self.draft.transaction.add_chains.extend(chains());
+        let rules = self.layout().rules();
+        self.draft.transaction.add_rules.extend(rules);
+    }
+
+    /// Brings rules in line when the configuration or the Node ask for others.
+    pub(crate) fn refresh_rules(&mut self) {
+        if self.refresh_rules_of_configuration() {
+            self.rewrite_rules();
+        }
+    }
+
+    /// Rewrites the rules of all chains.
+    pub(crate) fn rewrite_rules(&mut self) {
+        let mut names: Vec<Name> = chains().into_iter().map(|chain| chain.name).collect();
+        let mut rules = self.layout().rules();
+        for (_, class) in self.kernel.classes.iter() {
+            let name = class.shape.chain(self.kernel.chain_suffix);
+            rules.extend(self.class_rules(class.shape, &name));
+            names.push(name);
+        }
+        self.draft.transaction.flush_chains.extend(names);
+        self.draft.transaction.add_rules.extend(rules);
+    }
+
+    /// Brings the rows of addresses and prefixes in line.
+    pub(crate) fn set_node_rows(&mut self) {
+        let family = self.model.family;
+        let listed = match self.node_ports() {
+            NodePortMatch::All => Vec::new(),
+            NodePortMatch::Listed(addresses) => addresses,
+        };
+        for address in self
+            .kernel
+            .settings
+            .node_port_ips
+            .iter()
+            .filter(|ip| !listed.contains(ip))
+        {
+            self.draft
+                .delete(SetId::NodePortIps, 0, Key::Address(address.ip(family)));
+        }
+        for address in listed
+            .iter()
+            .filter(|ip| !self.kernel.settings.node_port_ips.contains(ip))
+        {
+            self.draft.add(
+                SetId::NodePortIps,
+                0,
+                Key::Address(address.ip(family)),
+                Datum::None,
+            );
+        }
+        self.kernel.settings.node_port_ips = listed;
+        let prefixes = self.model.service_cidrs.prefixes();
+        for prefix in self
+            .kernel
+            .settings
+            .service_cidrs
+            .iter()
+            .filter(|cidr| !prefixes.contains(cidr))
+        {
+            self.draft
+                .delete(SetId::ServiceCidrs, 0, Key::Prefix(*prefix));
+        }
+        for prefix in prefixes
+            .iter()
+            .filter(|cidr| !self.kernel.settings.service_cidrs.contains(cidr))
+        {
+            self.draft
+                .add(SetId::ServiceCidrs, 0, Key::Prefix(*prefix), Datum::None);
+        }
+        self.kernel.settings.service_cidrs = prefixes;
+    }
+
+    /// Rules of a class chain.
+    pub(super) fn class_rules(&self, shape: Shape, chain: &Name) -> Vec<Rule> {
+        self.layout().class_rules(shape, chain)
+    }
+
+    fn layout(&self) -> Layout<'_> {
+        Layout {
+            family: self.model.family,
+            sets: &self.draft.sets,
+            masquerade: &self.kernel.settings.masquerade,
+            all_addresses: self.kernel.settings.all_addresses,
+            repeat_lookup: self.config.repeat_lookup,
+        }
+    }
+
+    /// True if rules have to change.
+    fn refresh_rules_of_configuration(&mut self) -> bool {
+        let masquerade = Masquerade::new(self.model.family, self.config, &self.model.node);
+        let all_addresses = self.node_ports() == NodePortMatch::All;
+        let wanted = (masquerade, all_addresses);
+        let present = (
+            self.kernel.settings.masquerade.clone(),
+            self.kernel.settings.all_addresses,
+        );
+        if wanted == present {
+            return false;
+        }
+        (
+            self.kernel.settings.masquerade,
+            self.kernel.settings.all_addresses,
+        ) = wanted;
+        true
+    }
+
+    fn node_ports(&self) -> NodePortMatch {
+        self.model
+            .node
+            .node_ports(self.model.family, &self.config.node_port_addresses)
+    }
+}

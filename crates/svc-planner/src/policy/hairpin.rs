@@ -1,0 +1,36 @@
+//! Hairpins: a pod that reaches itself through a Service must see another source address, or it
+//! would answer itself directly. One row per endpoint of this node.
+
+use super::endpoint_selection::Selection;
+use crate::kernel::clock::IN_USE;
+use crate::model::address::LocalTarget;
+use crate::object::Protocol;
+
+/// A row of `hairpin-connections`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Hairpin {
+    /// Service ports that need it.
+    pub(crate) uses: u32,
+    /// Since when none does; packets to a former endpoint may still be on their way.
+    pub(crate) since: u64,
+}
+
+impl Hairpin {
+    pub(crate) const NEW: Self = Self {
+        uses: 0,
+        since: IN_USE,
+    };
+}
+
+/// The rows a Service port needs, sorted.
+pub(crate) fn wanted(endpoints: &Selection, protocol: Protocol) -> Option<Box<Vec<LocalTarget>>> {
+    if endpoints.on_this_node.is_empty() {
+        return None;
+    }
+    let local = endpoints.on_this_node.iter();
+    let mut wanted: Vec<_> = local
+        .map(|&target| LocalTarget { target, protocol })
+        .collect();
+    wanted.sort_unstable_by_key(|local| local.target);
+    Some(Box::new(wanted))
+}

@@ -1,0 +1,77 @@
+//! Whose source address is replaced: traffic that leaves the cluster's own paths.
+
+use ipnet::IpNet;
+
+use super::node_addresses::{NodeView, is_of};
+use crate::config::{Config, LocalDetector};
+use crate::plan::{Family, Statement};
+
+/// Statements about masquerading, for one configuration.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Masquerade {
+    bits: u32,
+    all: bool,
+    local: Option<LocalMatch>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum LocalMatch {
+    Source(IpNet),
+    Interface {
+        name: crate::plan::Name,
+        prefix: bool,
+    },
+}
+
+impl Masquerade {
+    pub(crate) fn new(family: Family, config: &Config, node: &NodeView) -> Self {
+        let interface = |name: &crate::plan::Name, prefix| {
+            let name = name.clone();
+            (!name.is_empty()).then_some(LocalMatch::Interface { name, prefix })
+        };
+        let source = |cidr: IpNet| is_of(family, &cidr).then_some(LocalMatch::Source(cidr));
+        let local = match &config.local {
+            LocalDetector::None => None,
+            LocalDetector::Cidr(cidr) => source(*cidr),
+            LocalDetector::NodeCidr => node.pod_cidr().and_then(source),
+            LocalDetector::Iifname(name) => interface(name, false),
+            LocalDetector::IifnamePrefix(name) => interface(name, true),
+        };
+        Self {
+            bits: 1_u32
+                .checked_shl(config.masquerade_bit.into())
+                .unwrap_or_default(),
+            all: config.masquerade_all,
+            local,
+        }
+    }
+
+    /// The bit of the packet mark.
+    pub(crate) const fn bits(&self) -> u32 {
+        self.bits
+    }
+
+    pub(crate) const fn mark(&self) -> Statement {
+        Statement::MarkOr { bits: self.bits }
+    }
+
+    /// What marks connections to ClusterIPs: everything, what comes from elsewhere, or nothing.
+    pub(crate) fn mark_internal(&self) -> Option<Vec<Statement>> {
+        if self.all {
+            return Some(vec![self.mark()]);
+        }
+        Some(vec![self.local_match(true)?, self.mark()])
+    }
+
+    /// The match on pods of this node or cluster, or on all others (`invert`).
+    pub(crate) fn local_match(&self, invert: bool) -> Option<Statement> {
+        Some(match self.local.clone()? {
+            LocalMatch::Source(prefix) => Statement::Saddr { prefix, invert },
+            LocalMatch::Interface { name, prefix } => Statement::Iifname {
+                name,
+                prefix,
+                invert,
+            },
+        })
+    }
+}

@@ -1,0 +1,10 @@
+//! What Kubernetes wants of a proxy, one concept a file.
+
+pub(crate) mod endpoint_selection;
+pub(crate) mod frontends;
+pub(crate) mod hairpin;
+pub(crate) mod masquerade;
+pub(crate) mod node_addresses;
+pub(crate) mod service_cidr;
+pub(crate) mod topology;
+pub(crate) mod traffic_policy;

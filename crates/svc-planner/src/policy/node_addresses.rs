@@ -1,0 +1,102 @@
+//! The own Node: its zone, and the addresses on which node ports are served.
+
+use core::net::IpAddr;
+
+use ipnet::IpNet;
+use smallvec::SmallVec;
+
+use crate::config::NodePortAddresses;
+use crate::model::address::Address;
+use crate::object;
+use crate::plan::Family;
+
+/// What is known of the own Node. A Node that goes leaves its last known facts.
+#[derive(Debug, Default)]
+pub(crate) struct NodeView {
+    known: bool,
+    zone: Option<Box<str>>,
+    addresses: SmallVec<[Address; 2]>,
+    pod_cidr: Option<IpNet>,
+    host: Vec<Address>,
+}
+
+/// Where node ports are served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum NodePortMatch {
+    /// All local addresses but loopback.
+    All,
+    /// These, sorted.
+    Listed(Vec<Address>),
+}
+
+impl NodeView {
+    /// Takes the Node in; true if its zone changed.
+    pub(crate) fn set(&mut self, family: Family, node: object::Node) -> bool {
+        let zone_changed = self.zone != node.zone;
+        self.known = true;
+        self.zone = node.zone;
+        self.addresses = node
+            .addresses
+            .iter()
+            .filter(|ip| !ip.is_loopback())
+            .filter_map(|ip| Address::new(family, *ip))
+            .collect();
+        let own = |cidr: &&IpNet| is_of(family, cidr);
+        self.pod_cidr = node.pod_cidrs.iter().find(own).copied();
+        zone_changed
+    }
+
+    /// The Node is gone: its last known addresses stay in use.
+    pub(crate) const fn forget(&mut self) {}
+
+    /// Addresses of the host's interfaces.
+    pub(crate) fn set_host(&mut self, family: Family, addresses: &[IpAddr]) {
+        let usable = addresses.iter().filter(|ip| !ip.is_loopback());
+        self.host = usable.filter_map(|ip| Address::new(family, *ip)).collect();
+    }
+
+    pub(crate) fn zone(&self) -> Option<&str> {
+        self.zone.as_deref()
+    }
+
+    /// First pod CIDR of the family.
+    pub(crate) const fn pod_cidr(&self) -> Option<IpNet> {
+        self.pod_cidr
+    }
+
+    /// Where node ports are served. Nowhere before the Node is known; everywhere if the
+    /// configuration names no address of this family.
+    pub(crate) fn node_ports(&self, family: Family, config: &NodePortAddresses) -> NodePortMatch {
+        let mut listed: Vec<Address> = match config {
+            NodePortAddresses::All => return NodePortMatch::All,
+            NodePortAddresses::Primary => match self.addresses.first() {
+                None if self.known => return NodePortMatch::All,
+                primary => primary.copied().into_iter().collect(),
+            },
+            NodePortAddresses::Prefixes(prefixes) => {
+                let mut own = prefixes
+                    .iter()
+                    .filter(|prefix| is_of(family, prefix))
+                    .peekable();
+                if own.peek().is_none() || own.clone().any(|prefix| prefix.prefix_len() == 0) {
+                    return NodePortMatch::All;
+                }
+                let inside = |address: &&Address| {
+                    own.clone()
+                        .any(|prefix| prefix.contains(&address.ip(family)))
+                };
+                self.host.iter().filter(inside).copied().collect()
+            }
+        };
+        listed.sort_unstable();
+        listed.dedup();
+        NodePortMatch::Listed(listed)
+    }
+}
+
+pub(crate) const fn is_of(family: Family, prefix: &IpNet) -> bool {
+    matches!(
+        (family, prefix),
+        (Family::Ipv4, IpNet::V4(_)) | (Family::Ipv6, IpNet::V6(_))
+    )
+}

@@ -1,0 +1,42 @@
+//! Traffic policies: from a Service port's endpoints to what happens to a new connection.
+
+use super::endpoint_selection::Selection;
+use crate::kernel::class::Kind;
+use crate::object::TrafficPolicy;
+
+/// What happens to connections to a kind of frontend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// Refused: no endpoint anywhere.
+    Reject,
+    /// Dropped: endpoints elsewhere, none here.
+    Drop,
+    /// Balanced over the cluster's endpoints.
+    Cluster(Kind),
+    /// Balanced over this node's endpoints.
+    Local(Kind),
+}
+
+/// For ClusterIPs. `Local`: endpoints of this node only, silence if there are none.
+pub(crate) fn internal(policy: TrafficPolicy, endpoints: &Selection) -> Fate {
+    if endpoints.cluster.is_empty() {
+        return Fate::Reject;
+    }
+    match policy {
+        TrafficPolicy::Cluster => Fate::Cluster(Kind::Internal),
+        TrafficPolicy::Local if endpoints.local.is_empty() => Fate::Drop,
+        TrafficPolicy::Local => Fate::Local(Kind::Internal),
+    }
+}
+
+/// For addresses reached from outside. `Local`: endpoints of this node only, silence if there are
+/// none, except for pods and the node itself, which reach all endpoints.
+pub(crate) fn external(policy: TrafficPolicy, endpoints: &Selection) -> Fate {
+    if endpoints.cluster.is_empty() {
+        return Fate::Reject;
+    }
+    match policy {
+        TrafficPolicy::Cluster => Fate::Cluster(Kind::External),
+        TrafficPolicy::Local => Fate::Local(Kind::ExternalLocal),
+    }
+}
