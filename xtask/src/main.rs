@@ -1,6 +1,7 @@
 //! Repository tasks, run as `cargo xtask <task>`.
 
 mod arrows;
+mod bench;
 mod ci;
 mod nft_versions;
 mod packages;
@@ -25,6 +26,8 @@ struct Cli {
 enum Task {
     /// Run the whole test suite; needs root for the kernel tests
     Test(test::Args),
+    /// Measure, in pairs: ours beside a floor or a peer
+    Bench(bench::Args),
     /// Everything that must hold before landing: fmt, clippy, docs, checks, tests
     Ci,
     /// Check that crates depend on each other in one direction only
@@ -38,6 +41,7 @@ enum Task {
 fn main() -> anyhow::Result<()> {
     match Cli::parse().task {
         Task::Test(args) => test::run(&args),
+        Task::Bench(args) => bench::run(&args),
         Task::Ci => ci::run(),
         Task::CheckArrows => arrows::check(),
         Task::CheckPolicy => policy::check(),
