@@ -4,3 +4,4 @@ pub mod cluster;
 pub mod codec;
 pub mod ruleset;
 pub mod stats;
+pub mod sync;

@@ -1,0 +1,287 @@
+//! Kernel benchmarks, each in private network namespaces and beside its pair.
+
+use core::time::Duration;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use benches::cluster::Cluster;
+use benches::ruleset;
+use benches::stats::{median, ratio, shown};
+use benches::sync::{Sync, Timing, in_new_netns, replay};
+use clap::{Parser, Subcommand};
+use nix::sys::resource::{UsageWho, getrusage};
+use svc_planner::object::Change;
+
+#[derive(Parser)]
+#[command(about = "Kernel benchmarks (as root), every figure beside its pair")]
+struct Cli {
+    #[command(subcommand)]
+    bench: Option<Bench>,
+    /// Services of the large cluster
+    #[arg(long, global = true, default_value_t = 45_000)]
+    services: u32,
+    /// Runs of which the median counts
+    #[arg(long, global = true, default_value_t = 5)]
+    runs: usize,
+    /// Print figures but do not fail when a bound is missed
+    #[arg(long, global = true)]
+    no_bounds: bool,
+}
+
+#[derive(Subcommand, Clone, Copy, PartialEq)]
+enum Bench {
+    /// Cold load: plan + encode + commit, beside the same batches replayed and beside `nft -f`
+    Load,
+    /// One Service added, one endpoint replaced: at 1,000 Services and at the large cluster
+    Change,
+    /// The whole process `kproxy apply` of a JSON List, beside `nft -f`
+    Apply,
+}
+
+fn main() -> Result<()> {
+    let cli = Cli::parse();
+    let wanted = |bench| cli.bench.is_none_or(|chosen| chosen == bench);
+    let mut missed = Vec::new();
+    // First, as it reads the largest memory use of all children so far.
+    if wanted(Bench::Apply) {
+        apply(&cli, &mut missed)?;
+    }
+    if wanted(Bench::Load) {
+        for endpoints in [1, 2] {
+            load(&cli, endpoints, &mut missed)?;
+        }
+    }
+    if wanted(Bench::Change) {
+        change(&cli, &mut missed)?;
+    }
+    if !missed.is_empty() && !cli.no_bounds {
+        anyhow::bail!("missed: {}", missed.join("; "));
+    }
+    Ok(())
+}
+
+/// Prints a figure and its bound.
+fn bound(missed: &mut Vec<String>, what: &str, value: f64, limit: f64, at_most: bool) {
+    let held = if at_most {
+        value <= limit
+    } else {
+        value >= limit
+    };
+    let sign = if at_most { "≤" } else { "≥" };
+    println!(
+        "  {what}: {value:.2} (bound {sign} {limit}){}",
+        if held { "" } else { "  MISSED" }
+    );
+    if !held {
+        missed.push(format!("{what} {value:.2}, bound {sign} {limit}"));
+    }
+}
+
+fn load(cli: &Cli, endpoints: u32, missed: &mut Vec<String>) -> Result<()> {
+    let cluster = Cluster {
+        services: cli.services,
+        endpoints,
+    };
+    println!("cold load, {} Services × {endpoints}", cluster.services);
+    let file = Scratch::new("ruleset.nft", |out| ruleset::write(cluster, out))?;
+    let (mut ours, mut floor, mut nft) = (Vec::new(), Vec::new(), Vec::new());
+    let mut last = Timing::default();
+    for _ in 0..cli.runs {
+        let mut batches = Vec::new();
+        last = in_new_netns(|| {
+            let mut sync = Sync::new()?;
+            sync.apply(cluster.changes());
+            sync.settle(|batch| {
+                batches.push(batch);
+                None
+            })
+        })?;
+        ours.push(last.total());
+        floor.push(in_new_netns(|| replay(&mut batches))?);
+        nft.push(in_new_netns(|| run_nft(&file.0))?);
+    }
+    let (ours, floor, nft) = (median(ours), median(floor), median(nft));
+    println!(
+        "  kproxy {} (last run: plan {}, encode {}, commit {}; {:.1} MB)",
+        shown(ours),
+        shown(last.plan),
+        shown(last.encode),
+        shown(last.commit),
+        last.bytes as f64 / 1e6
+    );
+    println!(
+        "  same batches replayed {}, nft -f {}",
+        shown(floor),
+        shown(nft)
+    );
+    bound(
+        missed,
+        "plan + encode + commit ÷ replay",
+        ratio(ours, floor),
+        1.3,
+        true,
+    );
+    bound(missed, "nft -f ÷ kproxy", ratio(nft, ours), 8.0, false);
+    Ok(())
+}
+
+fn change(cli: &Cli, missed: &mut Vec<String>) -> Result<()> {
+    const CHANGES: u32 = 500;
+    let mut medians = Vec::new();
+    for services in [1_000, cli.services] {
+        let cluster = Cluster {
+            services,
+            endpoints: 2,
+        };
+        println!("single changes at {services} Services × 2 (medians of {CHANGES})");
+        let both = in_new_netns(|| {
+            let mut sync = Sync::new()?;
+            sync.apply(cluster.changes());
+            sync.settle(|sealed| Some(sealed.reuse()))?;
+            let mut add = Vec::new();
+            let mut replace = Vec::new();
+            for i in 0..CHANGES {
+                let new = services + i;
+                sync.apply([Change::EndpointSlice(cluster.slice(new))].into_iter());
+                sync.apply([Change::Service(cluster.service(new))].into_iter());
+                add.push(sync.once()?.total());
+                let old = i.wrapping_mul(7919) % services;
+                let other = cluster.slice_at(old, |j| (0xc612_0000 + i * 2 + j).into());
+                sync.apply([Change::EndpointSlice(other)].into_iter());
+                replace.push(sync.once()?.total());
+            }
+            Ok([median(add), median(replace)])
+        })?;
+        println!(
+            "  Service added {}, endpoints replaced {}",
+            shown(both[0]),
+            shown(both[1])
+        );
+        medians.push(both);
+    }
+    for (at, what) in ["Service added", "endpoints replaced"]
+        .into_iter()
+        .enumerate()
+    {
+        let (small, large) = (medians[0][at], medians[1][at]);
+        let factor = ratio(small.max(large), small.min(large));
+        bound(
+            missed,
+            &format!("{what}: larger ÷ smaller median"),
+            factor,
+            1.5,
+            true,
+        );
+        bound(
+            missed,
+            &format!("{what}, ms"),
+            large.as_secs_f64() * 1e3,
+            0.2,
+            true,
+        );
+    }
+    Ok(())
+}
+
+fn apply(cli: &Cli, missed: &mut Vec<String>) -> Result<()> {
+    let cluster = Cluster {
+        services: cli.services,
+        endpoints: 2,
+    };
+    println!("whole process, {} Services × 2", cluster.services);
+    let list = Scratch::new("list.json", |out| cluster.write_json(out))?;
+    let rules = Scratch::new("ruleset.nft", |out| ruleset::write(cluster, out))?;
+    let program = std::env::current_exe()?.with_file_name("kproxy");
+    ensure!(
+        program.exists(),
+        "build kproxy first: {}",
+        program.display()
+    );
+    let state = Scratch::folder("state")?;
+    let mut ours = Vec::new();
+    for _ in 0..cli.runs {
+        ours.push(in_new_netns(|| {
+            let mut command = Command::new(&program);
+            command
+                .args(["apply", "-f"])
+                .arg(&list.0)
+                .arg("--state-dir")
+                .arg(&state.0);
+            timed(&mut command)
+        })?);
+        std::fs::remove_dir_all(&state.0)?;
+        std::fs::create_dir(&state.0)?;
+    }
+    let memory = getrusage(UsageWho::RUSAGE_CHILDREN)?.max_rss();
+    let mut nft = Vec::new();
+    for _ in 0..cli.runs {
+        nft.push(in_new_netns(|| run_nft(&rules.0))?);
+    }
+    let (ours, nft) = (median(ours), median(nft));
+    println!("  kproxy apply {}, nft -f {}", shown(ours), shown(nft));
+    bound(
+        missed,
+        "nft -f ÷ kproxy apply",
+        ratio(nft, ours),
+        3.0,
+        false,
+    );
+    bound(
+        missed,
+        "kproxy apply, MiB resident",
+        memory as f64 / 1024.0,
+        200.0,
+        true,
+    );
+    Ok(())
+}
+
+fn run_nft(file: &Path) -> Result<Duration> {
+    timed(Command::new("nft").arg("-f").arg(file))
+}
+
+fn timed(command: &mut Command) -> Result<Duration> {
+    let start = Instant::now();
+    let status = command.stdout(std::process::Stdio::null()).status();
+    let status = status.with_context(|| format!("{command:?}"))?;
+    ensure!(status.success(), "{command:?}: {status}");
+    Ok(start.elapsed())
+}
+
+/// A file or folder that goes when dropped.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(
+        name: &str,
+        write: impl Fn(&mut BufWriter<File>) -> std::io::Result<()>,
+    ) -> Result<Self> {
+        let scratch = Self(Self::path(name));
+        let mut out = BufWriter::new(File::create(&scratch.0)?);
+        write(&mut out)?;
+        out.flush()?;
+        Ok(scratch)
+    }
+
+    fn folder(name: &str) -> Result<Self> {
+        let scratch = Self(Self::path(name));
+        std::fs::create_dir(&scratch.0)?;
+        Ok(scratch)
+    }
+
+    fn path(name: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("kproxy-bench-{}-{name}", std::process::id()))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What cannot be removed is a temporary file.
+        let _ = std::fs::remove_file(&self.0);
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
