@@ -13,27 +13,35 @@ mod batch;
 mod chunk;
 mod commit;
 mod connection;
+mod dump;
 mod error;
+mod events;
 mod lane;
 mod locate;
 mod order;
 mod outcome;
+mod probe;
 mod read;
 mod refs;
+mod resolve;
 mod sealed;
 mod socket;
 mod transport;
 
 pub use batch::{Batch, BatchOptions};
 pub use connection::Connection;
+pub use dump::Dump;
 pub use error::{BatchError, OpenError, QueryError};
+pub use events::{EventError, EventGroup, Events};
 pub use locate::{AttrPath, BadElement, OpError};
 pub use nl_codec::ack::Errno;
 pub use outcome::{
-    Committed, GenerationMismatch, NotSent, NotSentReason, Outcome, Progress, Rejected, Unknown,
-    UnknownReason,
+    Check, Committed, GenerationMismatch, NotSent, NotSentReason, Outcome, Progress, Rejected,
+    Unknown, UnknownReason,
 };
+pub use probe::{Capabilities, KernelVersion, ProbeError};
 pub use refs::{By, OpId, SetRef};
+pub use resolve::Resolution;
 pub use sealed::SealedBatch;
 pub use socket::Socket;
 pub use transport::{Datagram, Transport, Wait};

@@ -121,7 +121,7 @@ impl OpError {
         let Ok(msg) = msg.nfnetlink() else {
             return error;
         };
-        error.name_object(&msg);
+        error.name_object(batch, &msg);
         let offset = extended.offset.or(extended.missing_nest);
         let Some(offset) = offset.and_then(|offset| usize::try_from(offset).ok()) else {
             return error;
@@ -148,7 +148,7 @@ impl OpError {
         error
     }
 
-    fn name_object(&mut self, msg: &NfMsg<'_>) {
+    fn name_object(&mut self, batch: &SealedBatch, msg: &NfMsg<'_>) {
         self.kind = msg.header.kind.as_nft();
         self.family = msg.nfgen.family;
         let text = |attr: &Attr<'_>| attr.value::<Str<'_>>("name").ok().map(|s| s.to_string());
@@ -165,7 +165,11 @@ impl OpError {
                 | (Class::Object, 6)
                 | (Class::Flowtable, 5) => self.number = attr.value::<u64>("handle").ok(),
                 (Class::Elements, 4) => {
-                    self.number = attr.value::<u32>("set id").ok().map(u64::from);
+                    let id = attr.value::<u32>("set id").ok();
+                    self.number = id.map(u64::from);
+                    self.object = id
+                        .and_then(|id| batch.set_name(id))
+                        .map(|name| name.to_string());
                 }
                 (Class::Other, _) => {}
                 (_, 1) => self.table = text(&attr),

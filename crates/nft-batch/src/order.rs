@@ -15,6 +15,8 @@ pub(crate) enum Phase {
     /// The kernel finds sets by comparing names in creation order: much-used ones first.
     AddHotSet,
     AddSet,
+    AddObject,
+    AddFlowtable,
     AddChain,
     /// One pair of lanes per set, in order of first use.
     Elements,
@@ -24,6 +26,8 @@ pub(crate) enum Phase {
     AddRule,
     DeleteSet,
     DeleteChain,
+    DeleteObject,
+    DeleteFlowtable,
     DeleteTable,
 }
 

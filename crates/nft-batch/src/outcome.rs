@@ -215,3 +215,17 @@ impl fmt::Display for NotSentReason {
         }
     }
 }
+
+/// What the kernel says to a batch that it was shown but not asked to commit.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Check {
+    /// Nothing is wrong with it.
+    Fine,
+    /// It would be rejected.
+    Bad(Vec<OpError>),
+    /// Answers were lost.
+    Unknown(UnknownReason),
+    /// It could not be sent.
+    NotSent(NotSentReason),
+}

@@ -3,12 +3,10 @@
 
 use nl_codec::ack::Errno;
 use nl_codec::msg::{Family, Head, MsgType, NftMsg};
-use nl_codec::nft::{Elem, ElemList, Elems, Set, Table};
+use nl_codec::nft::{Elem, ElemList, Elems, Generation, Set, Str};
 
 use crate::transport::Transport;
 use crate::{Connection, OpError, QueryError};
-
-const NFTA_GEN_ID: u16 = 1;
 
 impl<T: Transport> Connection<T> {
     /// The current generation of the network namespace's rulesets.
@@ -19,14 +17,9 @@ impl<T: Transport> Connection<T> {
         let what = "get generation";
         let head = Head::nft(NftMsg::GET_GEN, Family::UNSPEC);
         let mut found = None;
-        self.query(what, &head, &Table::default(), |msg| {
+        self.query(what, &head, &Generation::default(), |msg| {
             if msg.header.kind == MsgType::nft(NftMsg::NEW_GEN) {
-                for attr in msg.attrs() {
-                    let attr = attr?;
-                    if attr.kind == NFTA_GEN_ID {
-                        found = Some(attr.value("generation")?);
-                    }
-                }
+                found = msg.body::<Generation<'_>>()?.id;
             }
             Ok(())
         })?;
@@ -46,8 +39,21 @@ impl<T: Transport> Connection<T> {
         key: &Elem<'_>,
         found: impl FnOnce(&Elem<'_>) -> R,
     ) -> Result<Option<R>, QueryError> {
+        self.read_element(family, table.into(), set.into(), key, found)
+    }
+
+    pub(crate) fn read_element<R>(
+        &mut self,
+        family: Family,
+        table: Str<'_>,
+        set: Str<'_>,
+        key: &Elem<'_>,
+        found: impl FnOnce(&Elem<'_>) -> R,
+    ) -> Result<Option<R>, QueryError> {
         let keys = [*key];
-        let mut list = ElemList::named(table, set);
+        let mut list = ElemList::default();
+        list.table = Some(table);
+        list.set = Some(set);
         list.elems = Some(Elems::new(&keys));
         let head = Head::nft(NftMsg::GET_SETELEM, family);
         let mut found = Some(found);
@@ -68,7 +74,7 @@ impl<T: Transport> Connection<T> {
                 errno: Errno::ENOENT,
                 ..
             }) => {
-                self.set_info(family, table, set, |_| ())?;
+                self.read_set(family, table, set, |_| ())?;
                 Ok(None)
             }
             Err(error) => Err(error),
@@ -86,11 +92,24 @@ impl<T: Transport> Connection<T> {
         set: &str,
         found: impl FnOnce(&Set<'_>) -> R,
     ) -> Result<R, QueryError> {
+        self.read_set(family, table.into(), set.into(), found)
+    }
+
+    fn read_set<R>(
+        &mut self,
+        family: Family,
+        table: Str<'_>,
+        name: Str<'_>,
+        found: impl FnOnce(&Set<'_>) -> R,
+    ) -> Result<R, QueryError> {
         let what = "get set";
         let head = Head::nft(NftMsg::GET_SET, family);
+        let mut filter = Set::default();
+        filter.table = Some(table);
+        filter.name = Some(name);
         let mut found = Some(found);
         let mut result = None;
-        self.query(what, &head, &Set::named(table, set), |msg| {
+        self.query(what, &head, &filter, |msg| {
             let set = msg.body::<Set<'_>>()?;
             if let Some(found) = found.take() {
                 result = Some(found(&set));

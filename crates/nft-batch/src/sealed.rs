@@ -5,6 +5,7 @@ use std::io::IoSlice;
 
 use nl_codec::SliceCursor;
 use nl_codec::msg::{Flags, put_batch_begin, put_batch_end};
+use nl_codec::nft::Str;
 
 use crate::Batch;
 use crate::lane::{Lane, Message};
@@ -137,6 +138,25 @@ impl SealedBatch {
             .iter()
             .zip(&self.starts)
             .map(|((key, lane), start)| (*key, *start, lane))
+    }
+
+    /// Whether the set whose elements message `wire` deletes gets elements in the same section.
+    pub(crate) fn adds_to_set_of(&self, wire: u32) -> bool {
+        let mut lanes = self.lanes().peekable();
+        while let Some((key, start, lane)) = lanes.next() {
+            let count = u32::try_from(lane.messages().len()).unwrap_or(u32::MAX);
+            if (start..start.saturating_add(count)).contains(&wire) {
+                return lanes
+                    .peek()
+                    .is_some_and(|(next, ..)| next.set() == key.set() && next.is_additions());
+            }
+        }
+        false
+    }
+
+    /// Name of the set that this batch creates with `id`.
+    pub(crate) fn set_name(&self, id: u32) -> Option<Str<'_>> {
+        self.batch.set_name(id)
     }
 
     /// Cuts the messages from `from` on into parts of at most `limit` bytes each, frame included.

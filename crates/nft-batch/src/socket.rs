@@ -68,20 +68,15 @@ impl Socket {
         inner
             .set_ext_ack(true)
             .map_err(fail("setsockopt NETLINK_EXT_ACK"))?;
-        if set_socket_recv_buffer_size_force(&inner, RECV_BUFFER).is_err() {
-            // Clamped to net.core.rmem_max; whatever it gives is enough for one ack.
-            set_socket_recv_buffer_size(&inner, RECV_BUFFER).map_err(|errno| {
-                OpenError::Socket {
-                    call: "setsockopt SO_RCVBUF",
-                    errno: sys_errno(errno),
-                }
-            })?;
-        }
         let mut socket = Self {
             inner,
             port,
             send_limit: 0,
         };
+        let call = "setsockopt SO_RCVBUF";
+        socket
+            .grow_recv_buffer(RECV_BUFFER)
+            .map_err(|errno| OpenError::Socket { call, errno })?;
         socket.send_limit = socket
             .read_send_limit()
             .map_err(|errno| OpenError::Socket {
@@ -111,6 +106,24 @@ impl Socket {
                 .join()
                 .unwrap_or(Err(OpenError::Thread))
         })
+    }
+
+    pub(crate) fn join_group(&mut self, group: u32) -> Result<(), Errno> {
+        let joined = self.inner.add_membership(group);
+        joined.map_err(|error| io_errno(&error))
+    }
+
+    pub(crate) fn grow_recv_buffer(&mut self, bytes: usize) -> Result<(), Errno> {
+        if set_socket_recv_buffer_size_force(&self.inner, bytes).is_err() {
+            // Clamped to net.core.rmem_max; whatever it gives is enough for one ack.
+            set_socket_recv_buffer_size(&self.inner, bytes).map_err(sys_errno)?;
+        }
+        Ok(())
+    }
+
+    /// To be polled; never to be received from.
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.inner.as_fd()
     }
 
     fn read_send_limit(&self) -> Result<usize, Errno> {
