@@ -59,6 +59,9 @@ pub enum DecodeErrorKind {
     /// A mandatory attribute is missing.
     #[error("attribute missing")]
     Missing,
+    /// An expression that holds expressions inside another one; the kernel has none.
+    #[error("nested too deeply")]
+    TooDeep,
     /// A message of another type or subsystem than the decoder expects.
     #[error("unexpected message type")]
     WrongType,

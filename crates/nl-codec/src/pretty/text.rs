@@ -4,7 +4,7 @@ use core::fmt::{self, Display, Formatter};
 
 use byteorder::{ByteOrder, NativeEndian};
 
-use crate::nft::{Data, Expr, Str, Value, Verdict};
+use crate::nft::{Data, Str, Value, Verdict};
 
 /// What follows an expression's name.
 pub(crate) trait Text {
@@ -75,15 +75,6 @@ pub(crate) fn userdata(f: &mut Formatter<'_>, bytes: &[u8]) -> fmt::Result {
         }
     }
     f.write_str(" }")
-}
-
-/// An expression inside another. One that holds a further one is shown by name alone: the kernel
-/// knows none, and received bytes must not decide how deep the stack gets.
-pub(crate) fn inner_expr(f: &mut Formatter<'_>, expr: &Expr<'_>) -> fmt::Result {
-    match expr {
-        Expr::Dynset(_) | Expr::Inner(_) => write!(f, "[ {} ] ", expr.name()),
-        _ => write!(f, "{expr} "),
-    }
 }
 
 /// A name; libnftnl's `(null)` when there is none.

@@ -3,9 +3,9 @@
 
 use core::fmt::{self, Formatter};
 
-use super::{ExprRef, Exprs};
+use super::{ExprRef, NestedExprs};
 use crate::nft::{Register, Str};
-use crate::pretty::text::{Shown, Text, field, inner_expr};
+use crate::pretty::text::{Shown, Text, field};
 
 open_enum! {
     /// `enum nft_dynset_ops`.
@@ -51,7 +51,7 @@ attr_struct! {
         /// The stateful expression of the element.
         7 => expr: ExprRef<'a>,
         /// Several stateful expressions of the element.
-        10 => exprs: Exprs<'a>,
+        10 => exprs: NestedExprs<'a>,
         /// See [`DynsetFlags`].
         9 => flags: DynsetFlags,
     }
@@ -112,11 +112,11 @@ impl Text for Dynset<'_> {
             write!(f, "timeout {timeout_ms}ms ")?;
         }
         let one = self.expr.map(|expr| expr.expr());
-        let several = self.exprs.iter().flat_map(Exprs::iter);
+        let several = self.exprs.iter().flat_map(|list| list.exprs().iter());
         for expr in one.into_iter().chain(several) {
             f.write_str("expr ")?;
             match expr {
-                Ok(expr) => inner_expr(f, &expr)?,
+                Ok(expr) => write!(f, "{expr} ")?,
                 Err(error) => write!(f, "[ {error} ] ")?,
             }
         }

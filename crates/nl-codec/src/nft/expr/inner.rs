@@ -4,7 +4,7 @@
 use core::fmt::{self, Formatter};
 
 use super::ExprRef;
-use crate::pretty::text::{Text, field, inner_expr};
+use crate::pretty::text::{Text, field};
 
 open_enum! {
     /// Tunnel protocol (`enum nft_inner_type`; the numbers beyond GENEVE are nft's own).
@@ -57,7 +57,7 @@ impl Text for Inner<'_> {
             write!(f, "flags {:x} ", flags.bits())?;
         }
         match self.expr.map(|expr| expr.expr()) {
-            Some(Ok(expr)) => inner_expr(f, &expr),
+            Some(Ok(expr)) => write!(f, "{expr} "),
             Some(Err(error)) => write!(f, "[ {error} ] "),
             None => Ok(()),
         }

@@ -1,5 +1,5 @@
 //! Expressions, one file each. [`Expr`] is any of them; [`Exprs`] is a list, either to encode or as
-//! received; [`ExprRef`] is one inside another.
+//! received; [`ExprRef`] and [`NestedExprs`] are inside another one.
 
 mod bitwise;
 mod byteorder;
@@ -64,7 +64,7 @@ pub use lookup::{Lookup, LookupFlags};
 pub use masq::Masq;
 pub use meta::{Meta, MetaKey};
 pub use nat::{Nat, NatFlags, NatType};
-pub use nested::ExprRef;
+pub use nested::{ExprRef, NestedExprs};
 pub use nfproto::NfProto;
 pub use notrack::Notrack;
 pub use numgen::{Numgen, NumgenType};

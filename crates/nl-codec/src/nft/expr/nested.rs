@@ -1,13 +1,13 @@
-//! One expression inside another: built by the caller, or as received.
+//! Expressions inside another one: built by the caller, or as received.
 
 use core::fmt;
 
-use super::Expr;
-use crate::{Attr, AttrValue, Attrs, DecodeError, EncodeError, Encoder};
+use super::{Expr, Exprs, NFTA_EXPR_NAME};
+use crate::nft::Str;
+use crate::{Attr, AttrValue, Attrs, DecodeError, DecodeErrorKind, EncodeError, Encoder};
 
 /// One expression inside another. A received one stays encoded until it is asked for, so that an
-/// expression that holds one has a size and needs no heap; two received ones are equal when their
-/// bytes are.
+/// expression that holds one has a size and needs no heap.
 #[derive(Clone, Copy)]
 pub struct ExprRef<'a>(Repr<'a>);
 
@@ -38,19 +38,13 @@ impl<'a> ExprRef<'a> {
 
 impl PartialEq for ExprRef<'_> {
     fn eq(&self, other: &Self) -> bool {
-        match (self.0, other.0) {
-            (Repr::Wire(a), Repr::Wire(b)) => a == b,
-            _ => self.expr() == other.expr(),
-        }
+        self.expr() == other.expr()
     }
 }
 
 impl fmt::Debug for ExprRef<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Repr::Built(expr) => expr.fmt(f),
-            Repr::Wire(bytes) => f.debug_tuple("ExprRef").field(&bytes).finish(),
-        }
+        self.expr().fmt(f)
     }
 }
 
@@ -66,7 +60,54 @@ impl<'a> AttrValue<'a> for ExprRef<'a> {
         }
     }
 
-    fn decode(attr: &Attr<'a>, _what: &'static str) -> Result<Self, DecodeError> {
+    fn decode(attr: &Attr<'a>, what: &'static str) -> Result<Self, DecodeError> {
+        check_leaf(attr, what)?;
         Ok(Self(Repr::Wire(attr.payload)))
     }
+}
+
+/// A list of expressions inside another one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct NestedExprs<'a>(Exprs<'a>);
+
+impl<'a> NestedExprs<'a> {
+    /// The expressions in `exprs`.
+    #[must_use]
+    pub const fn new(exprs: &'a [Expr<'a>]) -> Self {
+        Self(Exprs::new(exprs))
+    }
+
+    /// The list.
+    #[must_use]
+    pub const fn exprs(&self) -> &Exprs<'a> {
+        &self.0
+    }
+}
+
+impl<'a> AttrValue<'a> for NestedExprs<'a> {
+    fn encode<E: Encoder>(&self, attr: u16, enc: &mut E) -> Result<(), EncodeError> {
+        self.0.encode(attr, enc)
+    }
+
+    fn decode(attr: &Attr<'a>, what: &'static str) -> Result<Self, DecodeError> {
+        for entry in attr.nested() {
+            check_leaf(&entry?, what)?;
+        }
+        attr.value(what).map(Self)
+    }
+}
+
+/// Refuses an expression that can hold expressions: received bytes must not decide how deep
+/// comparing and printing recurse.
+fn check_leaf(expr: &Attr<'_>, what: &'static str) -> Result<(), DecodeError> {
+    for attr in expr.nested() {
+        let attr = attr?;
+        if attr.kind == NFTA_EXPR_NAME {
+            let name: Str<'_> = attr.value(what)?;
+            if [b"dynset" as &[u8], b"inner"].contains(&name.as_bytes()) {
+                return Err(expr.error(DecodeErrorKind::TooDeep, what));
+            }
+        }
+    }
+    Ok(())
 }

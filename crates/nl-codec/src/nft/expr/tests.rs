@@ -112,7 +112,7 @@ impl<'a> Arb<'a> for ExprRef<'a> {
     }
 }
 
-impl<'a> Arb<'a> for Exprs<'a> {
+impl<'a> Arb<'a> for NestedExprs<'a> {
     fn arb(source: &mut Source<'a>) -> Self {
         let index = usize::from(source.byte()) % source.nested.len();
         Self::new(&source.nested[index..])
@@ -280,14 +280,18 @@ fn an_expression_without_a_name_is_an_error() {
 }
 
 #[test]
-fn nested_expressions_are_printed_once_only() {
+fn an_expression_that_holds_one_cannot_be_inside_another() {
     let counter = Expr::from(Counter::default());
-    let inner = Expr::from(
-        Dynset::new(DynsetOp::ADD, "inner", Register::R1).with_expr(ExprRef::new(&counter)),
-    );
-    let outer = Expr::from(
-        Dynset::new(DynsetOp::ADD, "outer", Register::R1).with_expr(ExprRef::new(&inner)),
-    );
-    let text = format!("{outer}");
-    assert_eq!(text, "[ dynset add reg_key 1 set outer expr [ dynset ] ]");
+    let dynset = Dynset::new(DynsetOp::ADD, "s", Register::R1);
+    let inner = Expr::from(dynset.with_expr(ExprRef::new(&counter)));
+    assert_eq!(decoded(&encoded(&inner)), Ok(inner));
+
+    let one = dynset.with_expr(ExprRef::new(&inner));
+    let list = core::slice::from_ref(&inner);
+    let mut several = dynset;
+    several.exprs = Some(NestedExprs::new(list));
+    for outer in [one, several] {
+        let buf = encoded(&outer.into());
+        assert_eq!(decoded(&buf).unwrap_err().kind, DecodeErrorKind::TooDeep);
+    }
 }
