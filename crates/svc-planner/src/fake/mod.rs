@@ -12,6 +12,7 @@ mod error;
 mod eval;
 mod kernel;
 mod layout;
+pub mod oracle;
 mod packet;
 pub mod quiescence;
 mod reader;

@@ -1,0 +1,469 @@
+//! What Kubernetes wants to become of a packet, written down plainly: no sharing, no order, no
+//! time. It knows nothing of rules and sets and is compared with what they do.
+//!
+//! Sources: the Service API's documentation, kube-proxy's nftables mode as observed.
+
+use core::net::IpAddr;
+use std::collections::{BTreeMap, BTreeSet};
+
+use ipnet::IpNet;
+
+use super::packet::{Endpoint, Host, Origin, Packet, Transport, Verdict};
+use crate::config::{Config, LocalDetector, NodePortAddresses};
+use crate::object::{
+    self, Change, EndpointSlice, Node, ObjectName, Protocol, Service, ServicePort, TrafficPolicy,
+};
+use crate::plan::Family;
+
+/// A cluster as one node's proxy of one family sees it.
+#[derive(Debug, Clone)]
+pub struct Oracle {
+    family: Family,
+    config: Config,
+    services: BTreeMap<ObjectName, Service>,
+    slices: BTreeMap<ObjectName, EndpointSlice>,
+    node: Option<Node>,
+    cidrs: BTreeMap<Box<str>, Vec<IpNet>>,
+    host_addresses: Vec<IpAddr>,
+}
+
+/// How a connection came to a Service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    ClusterIp,
+    External,
+}
+
+/// What becomes of connections on one way to a Service port.
+enum Fate {
+    NoEndpoint,
+    Drop,
+    Deliver {
+        endpoints: Vec<Chosen>,
+        masquerade: bool,
+    },
+}
+
+/// An endpoint in use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Chosen {
+    endpoint: Endpoint,
+    on_this_node: bool,
+}
+
+/// An endpoint of a Service port with its conditions.
+#[derive(Debug, Clone, Copy)]
+struct Candidate<'a> {
+    endpoint: Endpoint,
+    of: &'a object::Endpoint,
+}
+
+impl Candidate<'_> {
+    const fn is_draining(&self) -> bool {
+        self.of.serving && self.of.terminating
+    }
+}
+
+impl Oracle {
+    /// An empty cluster.
+    #[must_use]
+    pub fn new(family: Family, config: Config) -> Self {
+        Self {
+            family,
+            config,
+            services: BTreeMap::new(),
+            slices: BTreeMap::new(),
+            node: None,
+            cidrs: BTreeMap::new(),
+            host_addresses: Vec::new(),
+        }
+    }
+
+    /// Takes a change in.
+    pub fn apply(&mut self, change: Change) {
+        match change {
+            Change::Service(service) => {
+                self.services.insert(service.name.clone(), service);
+            }
+            Change::ServiceGone(name) => {
+                self.services.remove(&name);
+            }
+            Change::EndpointSlice(slice) => {
+                self.slices.insert(slice.name.clone(), slice);
+            }
+            Change::EndpointSliceGone(name) => {
+                self.slices.remove(&name);
+            }
+            Change::Node(node) => self.node = Some(node),
+            // The last known Node counts on.
+            Change::NodeGone => {}
+            Change::ServiceCidr { name, cidrs } => {
+                self.cidrs.insert(name, cidrs.into_vec());
+            }
+            Change::ServiceCidrGone(name) => {
+                self.cidrs.remove(&name);
+            }
+            Change::HostAddresses(addresses) => self.host_addresses = addresses,
+        }
+    }
+
+    /// The changes that make an empty cluster this one.
+    #[must_use]
+    pub fn changes(&self) -> Vec<Change> {
+        let services = self.services.values().cloned().map(Change::Service);
+        let slices = self.slices.values().cloned().map(Change::EndpointSlice);
+        let cidrs = self.cidrs.iter().map(|(name, cidrs)| Change::ServiceCidr {
+            name: name.clone(),
+            cidrs: cidrs.iter().copied().collect(),
+        });
+        let host = Change::HostAddresses(self.host_addresses.clone());
+        let node = self.node.iter().cloned().map(Change::Node);
+        services
+            .chain(slices)
+            .chain(cidrs)
+            .chain([host])
+            .chain(node)
+            .collect()
+    }
+
+    /// Everything that may become of a packet.
+    #[must_use]
+    pub fn verdicts(&self, packet: &Packet, host: &Host) -> BTreeSet<Verdict> {
+        let fates = match packet.transport {
+            Transport::Ports {
+                protocol,
+                destination,
+                ..
+            } => self.fates(packet, host, protocol, destination),
+            Transport::Other(_) => Vec::new(),
+        };
+        for fate in &fates {
+            match fate {
+                Fate::Deliver {
+                    endpoints,
+                    masquerade,
+                } => {
+                    return self.delivered(packet, host, endpoints, *masquerade);
+                }
+                Fate::Drop => return BTreeSet::from([Verdict::Dropped]),
+                Fate::NoEndpoint => {}
+            }
+        }
+        let verdict = if !fates.is_empty() {
+            Verdict::Rejected
+        } else if self.is_judged_by_address(packet, host) {
+            self.by_address(&packet.daddr)
+        } else {
+            Verdict::Untouched { masqueraded: false }
+        };
+        BTreeSet::from([verdict])
+    }
+
+    /// What the Service ports that a packet is for do with it, the address before the node port.
+    fn fates(&self, packet: &Packet, host: &Host, protocol: Protocol, port: u16) -> Vec<Fate> {
+        let by_address = self
+            .claimants(protocol)
+            .filter_map(|(service, service_port)| {
+                let way = way_to(service, &packet.daddr)?;
+                (service_port.port == port).then_some((service, service_port, way))
+            });
+        let mut found: Vec<_> = by_address
+            .min_by_key(|(s, p, _)| precedence(s, p))
+            .into_iter()
+            .collect();
+        if self.serves_node_ports(&packet.daddr, host) {
+            let by_node_port = self
+                .claimants(protocol)
+                .filter(|(_, service_port)| service_port.node_port == port && port != 0)
+                .min_by_key(|(service, port)| precedence(service, port));
+            found.extend(by_node_port.map(|(service, port)| (service, port, Way::External)));
+        }
+        found
+            .into_iter()
+            .map(|(s, p, way)| self.fate(packet, host, s, p, way))
+            .collect()
+    }
+
+    /// All ports of the Services with a ClusterIP of this family.
+    fn claimants(&self, protocol: Protocol) -> impl Iterator<Item = (&Service, &ServicePort)> {
+        self.services
+            .values()
+            .filter(|service| service.cluster_ips.iter().any(|ip| self.is_ours(ip)))
+            .flat_map(|service| service.ports.iter().map(move |port| (service, port)))
+            .filter(move |(_, port)| port.protocol == protocol)
+    }
+
+    fn fate(
+        &self,
+        packet: &Packet,
+        host: &Host,
+        service: &Service,
+        port: &ServicePort,
+        way: Way,
+    ) -> Fate {
+        let candidates = self.candidates(service, port);
+        let cluster = self.cluster_endpoints(&candidates);
+        let local = self.local_endpoints(&candidates);
+        if cluster.is_empty() {
+            return Fate::NoEndpoint;
+        }
+        let is_local_pod = self.is_local_source(packet);
+        let has_detector = is_local_pod.is_some();
+        let is_local_pod = is_local_pod == Some(true);
+        let (endpoints, masquerade) = match way {
+            Way::ClusterIp => {
+                let masquerade = self.config.masquerade_all || (has_detector && !is_local_pod);
+                match service.internal_policy {
+                    TrafficPolicy::Cluster => (cluster, masquerade),
+                    TrafficPolicy::Local => (local, masquerade),
+                }
+            }
+            Way::External => match service.external_policy {
+                TrafficPolicy::Cluster => (cluster, true),
+                TrafficPolicy::Local if is_local_pod => (cluster, false),
+                TrafficPolicy::Local if host.is_local(&packet.saddr) => (cluster, true),
+                TrafficPolicy::Local => (local, false),
+            },
+        };
+        if endpoints.is_empty() {
+            Fate::Drop
+        } else {
+            Fate::Deliver {
+                endpoints,
+                masquerade,
+            }
+        }
+    }
+
+    fn delivered(
+        &self,
+        packet: &Packet,
+        host: &Host,
+        endpoints: &[Chosen],
+        masquerade: bool,
+    ) -> BTreeSet<Verdict> {
+        endpoints
+            .iter()
+            .map(
+                |Chosen {
+                     endpoint,
+                     on_this_node,
+                 }| {
+                    let hairpin = packet.saddr == endpoint.address && *on_this_node;
+                    // What arrives and stays here does not pass the postrouting hook.
+                    let stays = packet.origin != Origin::Local && host.is_local(&endpoint.address);
+                    let masqueraded = (masquerade || hairpin) && !stays;
+                    Verdict::Delivered {
+                        endpoint: *endpoint,
+                        masqueraded,
+                    }
+                },
+            )
+            .collect()
+    }
+
+    /// Addresses are judged when packets are forwarded or leave, not when they arrive for this
+    /// host.
+    fn is_judged_by_address(&self, packet: &Packet, host: &Host) -> bool {
+        packet.origin == Origin::Local || !host.is_local(&packet.daddr)
+    }
+
+    fn by_address(&self, address: &IpAddr) -> Verdict {
+        if self
+            .services
+            .values()
+            .any(|service| service.cluster_ips.contains(address))
+        {
+            return Verdict::Rejected;
+        }
+        if self
+            .cidrs
+            .values()
+            .flatten()
+            .any(|cidr| cidr.contains(address))
+        {
+            return Verdict::Dropped;
+        }
+        Verdict::Untouched { masqueraded: false }
+    }
+
+    /// The endpoints of a Service port, one for each address and port. Of duplicates the one that
+    /// does not terminate counts, then the ready, the serving, the one in the first slice by name.
+    fn candidates(&self, service: &Service, port: &ServicePort) -> Vec<Candidate<'_>> {
+        let mut candidates: Vec<Candidate<'_>> = Vec::new();
+        for slice in self.slices.values() {
+            if slice.name.namespace != service.name.namespace || slice.service != service.name.name
+            {
+                continue;
+            }
+            for slice_port in &slice.ports {
+                if slice_port.name != port.name || slice_port.protocol != port.protocol {
+                    continue;
+                }
+                for of in slice
+                    .endpoints
+                    .iter()
+                    .filter(|of| self.is_ours(&of.address))
+                {
+                    let endpoint = Endpoint {
+                        address: of.address,
+                        port: slice_port.port,
+                    };
+                    let rank = |of: &object::Endpoint| (!of.terminating, of.ready, of.serving);
+                    match candidates
+                        .iter_mut()
+                        .find(|known| known.endpoint == endpoint)
+                    {
+                        Some(known) if rank(of) > rank(known.of) => known.of = of,
+                        Some(_) => {}
+                        None => candidates.push(Candidate { endpoint, of }),
+                    }
+                }
+            }
+        }
+        candidates
+    }
+
+    fn cluster_endpoints(&self, candidates: &[Candidate<'_>]) -> Vec<Chosen> {
+        let ready: Vec<_> = candidates
+            .iter()
+            .filter(|candidate| candidate.of.ready)
+            .collect();
+        if ready.is_empty() {
+            let draining = candidates
+                .iter()
+                .filter(|candidate| candidate.is_draining());
+            return draining.map(|candidate| self.chosen(candidate)).collect();
+        }
+        let hinted_node = |c: &Candidate<'_>| c.of.node_hints.contains(&self.config.node_name);
+        let zone = self.node.as_ref().and_then(|node| node.zone.as_ref());
+        let hinted_zone =
+            |c: &Candidate<'_>| zone.is_some_and(|zone| c.of.zone_hints.contains(zone));
+        let by_node = ready.iter().all(|c| !c.of.node_hints.is_empty())
+            && ready.iter().any(|c| hinted_node(c));
+        let by_zone = ready.iter().all(|c| !c.of.zone_hints.is_empty())
+            && ready.iter().any(|c| hinted_zone(c));
+        ready
+            .into_iter()
+            .filter(|c| {
+                if by_node {
+                    hinted_node(c)
+                } else {
+                    !by_zone || hinted_zone(c)
+                }
+            })
+            .map(|c| self.chosen(c))
+            .collect()
+    }
+
+    fn local_endpoints(&self, candidates: &[Candidate<'_>]) -> Vec<Chosen> {
+        let local = || {
+            candidates
+                .iter()
+                .filter(|candidate| self.chosen(candidate).on_this_node)
+        };
+        let any_ready = local().any(|candidate| candidate.of.ready);
+        local()
+            .filter(|c| {
+                if any_ready {
+                    c.of.ready
+                } else {
+                    c.is_draining()
+                }
+            })
+            .map(|candidate| self.chosen(candidate))
+            .collect()
+    }
+
+    fn chosen(&self, candidate: &Candidate<'_>) -> Chosen {
+        let on_this_node = candidate.of.node.as_ref() == Some(&self.config.node_name);
+        Chosen {
+            endpoint: candidate.endpoint,
+            on_this_node,
+        }
+    }
+
+    /// Whether the source is a local pod; `None` if that cannot be told.
+    fn is_local_source(&self, packet: &Packet) -> Option<bool> {
+        let interface = |matches: &dyn Fn(&str) -> bool| match &packet.origin {
+            Origin::Local => false,
+            Origin::Interface(name) => matches(name),
+        };
+        match &self.config.local {
+            LocalDetector::None => None,
+            LocalDetector::Cidr(cidr) => self
+                .is_ours(&cidr.addr())
+                .then(|| cidr.contains(&packet.saddr)),
+            LocalDetector::NodeCidr => {
+                let cidrs = &self.node.as_ref()?.pod_cidrs;
+                let cidr = cidrs.iter().find(|cidr| self.is_ours(&cidr.addr()))?;
+                Some(cidr.contains(&packet.saddr))
+            }
+            LocalDetector::Iifname(name) => Some(interface(&|other| other == &**name)),
+            LocalDetector::IifnamePrefix(name) => {
+                Some(interface(&|other| other.starts_with(&**name)))
+            }
+        }
+    }
+
+    fn serves_node_ports(&self, address: &IpAddr, host: &Host) -> bool {
+        let everywhere = host.is_local(address) && !address.is_loopback();
+        match &self.config.node_port_addresses {
+            NodePortAddresses::All => everywhere,
+            NodePortAddresses::Primary => {
+                let Some(node) = &self.node else { return false };
+                let own = |ip: &&IpAddr| self.is_ours(ip) && !ip.is_loopback();
+                match node.addresses.iter().find(own) {
+                    Some(primary) => primary == address,
+                    None => everywhere,
+                }
+            }
+            NodePortAddresses::Prefixes(prefixes) => {
+                let own: Vec<_> = prefixes
+                    .iter()
+                    .filter(|prefix| self.is_ours(&prefix.addr()))
+                    .collect();
+                if own.is_empty() || own.iter().any(|prefix| prefix.prefix_len() == 0) {
+                    return everywhere;
+                }
+                self.host_addresses.contains(address)
+                    && !address.is_loopback()
+                    && own.iter().any(|prefix| prefix.contains(address))
+            }
+        }
+    }
+
+    const fn is_ours(&self, address: &IpAddr) -> bool {
+        matches!(
+            (self.family, address),
+            (Family::Ipv4, IpAddr::V4(_)) | (Family::Ipv6, IpAddr::V6(_))
+        )
+    }
+}
+
+fn way_to(service: &Service, address: &IpAddr) -> Option<Way> {
+    if service.cluster_ips.contains(address) {
+        return Some(Way::ClusterIp);
+    }
+    let outside = service
+        .external_ips
+        .iter()
+        .chain(&service.load_balancer_ips);
+    outside
+        .into_iter()
+        .any(|ip| ip == address)
+        .then_some(Way::External)
+}
+
+/// The oldest Service wins, then the first by name.
+fn precedence<'a>(
+    service: &'a Service,
+    port: &'a ServicePort,
+) -> (u64, &'a ObjectName, &'a str, Protocol) {
+    (
+        service.created.unwrap_or(u64::MAX),
+        &service.name,
+        &port.name,
+        port.protocol,
+    )
+}

@@ -1,0 +1,371 @@
+//! Random clusters, small enough that everything collides with everything.
+
+use core::net::IpAddr;
+use core::time::Duration;
+
+use ipnet::IpNet;
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::select;
+use svc_planner::config::{Config, LocalDetector, NodePortAddresses};
+use svc_planner::fake::{Host, Packet};
+use svc_planner::object::{
+    Algorithm, Change, Endpoint, EndpointSlice, Node, ObjectName, Protocol, Service, ServicePort,
+    SlicePort, TrafficPolicy,
+};
+use svc_planner::plan::{Family, Name};
+
+const SERVICES: u8 = 5;
+const SLICES: u8 = 6;
+const PODS: u8 = 8;
+const HERE: &str = "here";
+const NODE_PORT: u16 = 30_000;
+
+/// Port name, protocol and number.
+const PORTS: [(&str, Protocol, u16); 5] = [
+    ("http", Protocol::Tcp, 80),
+    ("https", Protocol::Tcp, 443),
+    ("dns", Protocol::Udp, 53),
+    ("dns-tcp", Protocol::Tcp, 53),
+    ("sctp", Protocol::Sctp, 80),
+];
+
+/// One thing that happens.
+#[derive(Debug, Clone)]
+pub(crate) enum Action {
+    /// The cluster changes.
+    Change(Change),
+    /// The next transaction is committed.
+    Commit,
+    /// The next transaction is refused.
+    Reject,
+    /// Time goes by.
+    Wait(Duration),
+    /// All that can be done now is committed.
+    Settle,
+    /// All is done, however long it takes.
+    Drain,
+}
+
+/// Addresses of one family.
+fn address(family: Family, net: u8, host: u8) -> IpAddr {
+    match family {
+        Family::Ipv4 => IpAddr::from([10, net, 0, host]),
+        Family::Ipv6 => IpAddr::from([0xfd00, 0, 0, net.into(), 0, 0, 0, host.into()]),
+    }
+}
+
+fn prefix(family: Family, net: u8) -> IpNet {
+    let length = if family == Family::Ipv4 { 16 } else { 64 };
+    IpNet::new(address(family, net, 0), length).unwrap()
+}
+
+const CLUSTER_NET: u8 = 96;
+const EXTERNAL_NET: u8 = 200;
+const BALANCER_NET: u8 = 201;
+const NODE_NET: u8 = 168;
+const POD_NET: u8 = 1;
+const CLIENT_NET: u8 = 203;
+
+fn name(prefix: &str, number: u8) -> ObjectName {
+    ObjectName {
+        namespace: "ns".into(),
+        name: format!("{prefix}{number}").into(),
+    }
+}
+
+/// Addresses of the host: two of the node, one of a host-network pod.
+pub(crate) fn host(family: Family) -> Host {
+    Host::new(host_addresses(family))
+}
+
+fn host_addresses(family: Family) -> Vec<IpAddr> {
+    vec![address(family, NODE_NET, 1), address(family, NODE_NET, 2)]
+}
+
+fn policy() -> impl Strategy<Value = TrafficPolicy> {
+    prop_oneof![2 => Just(TrafficPolicy::Cluster), 1 => Just(TrafficPolicy::Local)]
+}
+
+fn service(family: Family) -> impl Strategy<Value = Service> {
+    let ports = vec(
+        (0..PORTS.len(), prop_oneof![2 => Just(0), 1 => 1..3_u16]),
+        1..4,
+    );
+    let outside = |net| {
+        vec(1..3_u8, 0..2).prop_map(move |hosts| {
+            hosts
+                .iter()
+                .map(|host| address(family, net, *host))
+                .collect()
+        })
+    };
+    (
+        (0..SERVICES, 1..8_u8, option::of(0..3_u64)),
+        (outside(EXTERNAL_NET), outside(BALANCER_NET)),
+        (policy(), policy()),
+        ports,
+    )
+        .prop_map(
+            move |((number, ip, created), (external, balancer), policies, ports)| {
+                let mut chosen: Vec<ServicePort> = Vec::new();
+                for (template, node_port) in ports {
+                    let (name, protocol, port) = PORTS[template];
+                    if chosen.iter().all(|other| &*other.name != name) {
+                        let offset = u16::try_from(template).unwrap() * 2;
+                        let node_port = if node_port == 0 {
+                            0
+                        } else {
+                            NODE_PORT + offset + node_port
+                        };
+                        let name = name.into();
+                        chosen.push(ServicePort {
+                            name,
+                            protocol,
+                            port,
+                            node_port,
+                        });
+                    }
+                }
+                Service {
+                    name: name("svc", number),
+                    created,
+                    cluster_ips: [address(family, CLUSTER_NET, ip)].into_iter().collect(),
+                    external_ips: external,
+                    load_balancer_ips: balancer,
+                    source_ranges: [].into_iter().collect(),
+                    internal_policy: policies.0,
+                    external_policy: policies.1,
+                    affinity: None,
+                    health_check_node_port: 0,
+                    algorithm: Algorithm::Random,
+                    ports: chosen.into_iter().collect(),
+                }
+            },
+        )
+}
+
+/// A pod is where it is: its node depends on its number alone. The last is on the host's network.
+fn pod(family: Family, number: u8) -> (IpAddr, Option<Box<str>>) {
+    if number == PODS {
+        return (address(family, NODE_NET, 1), Some(HERE.into()));
+    }
+    let node = match number % 4 {
+        0 => None,
+        1 | 2 => Some(HERE.into()),
+        _ => Some("there".into()),
+    };
+    (address(family, POD_NET, number), node)
+}
+
+fn endpoint(family: Family) -> impl Strategy<Value = Endpoint> {
+    let conditions = prop_oneof![
+        6 => Just((true, true, false)),
+        1 => Just((false, true, true)),
+        1 => Just((false, false, true)),
+        1 => Just((false, true, false)),
+        1 => Just((false, false, false)),
+    ];
+    let hints = prop_oneof![
+        4 => Just(vec![]),
+        2 => Just(vec!["a"]),
+        1 => Just(vec!["a", "b"]),
+        1 => Just(vec!["b"]),
+    ];
+    let node_hints = prop_oneof![
+        6 => Just(vec![]),
+        1 => Just(vec![HERE]),
+        1 => Just(vec!["there"]),
+    ];
+    (1..=PODS, conditions, hints, node_hints).prop_map(
+        move |(number, (ready, serving, terminating), zones, nodes)| {
+            let (address, node) = pod(family, number);
+            Endpoint {
+                address,
+                ready,
+                serving,
+                terminating,
+                node,
+                zone_hints: zones.into_iter().map(Into::into).collect(),
+                node_hints: nodes.into_iter().map(Into::into).collect(),
+                weight: 1,
+            }
+        },
+    )
+}
+
+fn slice(family: Family) -> impl Strategy<Value = EndpointSlice> {
+    let ports = vec((0..PORTS.len(), select(vec![8080_u16, 9090])), 1..4);
+    (0..SLICES, 0..SERVICES, ports, vec(endpoint(family), 0..5)).prop_map(
+        |(number, service, ports, endpoints)| {
+            let mut chosen: Vec<SlicePort> = Vec::new();
+            for (template, port) in ports {
+                let (name, protocol, _) = PORTS[template];
+                if chosen.iter().all(|other| &*other.name != name) {
+                    chosen.push(SlicePort {
+                        name: name.into(),
+                        protocol,
+                        port,
+                    });
+                }
+            }
+            EndpointSlice {
+                name: name("slice", number),
+                service: format!("svc{service}").into(),
+                ports: chosen.into_iter().collect(),
+                endpoints,
+            }
+        },
+    )
+}
+
+fn node(family: Family) -> impl Strategy<Value = Node> {
+    (
+        vec(1..3_u8, 0..3),
+        option::of(POD_NET..POD_NET + 2),
+        option::of(select(vec!["a", "b"])),
+    )
+        .prop_map(move |(addresses, pods, zone)| Node {
+            name: HERE.into(),
+            addresses: addresses
+                .iter()
+                .map(|host| address(family, NODE_NET, *host))
+                .collect(),
+            pod_cidrs: pods.iter().map(|net| prefix(family, *net)).collect(),
+            zone: zone.map(Into::into),
+        })
+}
+
+pub(crate) fn change(family: Family) -> impl Strategy<Value = Change> {
+    prop_oneof![
+        8 => service(family).prop_map(Change::Service),
+        3 => (0..SERVICES).prop_map(|number| Change::ServiceGone(name("svc", number))),
+        12 => slice(family).prop_map(Change::EndpointSlice),
+        3 => (0..SLICES).prop_map(|number| Change::EndpointSliceGone(name("slice", number))),
+        2 => node(family).prop_map(Change::Node),
+        1 => Just(Change::NodeGone),
+        1 => select(vec![CLUSTER_NET, EXTERNAL_NET]).prop_map(move |net| Change::ServiceCidr {
+            name: format!("cidr{net}").into(),
+            cidrs: [prefix(family, net)].into_iter().collect(),
+        }),
+        1 => select(vec![CLUSTER_NET, EXTERNAL_NET])
+            .prop_map(|net| Change::ServiceCidrGone(format!("cidr{net}").into())),
+        1 => (0..3_usize).prop_map(move |count| {
+            Change::HostAddresses(host_addresses(family).into_iter().take(count).collect())
+        }),
+    ]
+}
+
+fn action(family: Family) -> impl Strategy<Value = Action> {
+    prop_oneof![
+        10 => change(family).prop_map(Action::Change),
+        4 => Just(Action::Commit),
+        1 => Just(Action::Reject),
+        3 => select(vec![0_u64, 1, 5, 100, 400, 1_000, 3_000])
+            .prop_map(|ms| Action::Wait(Duration::from_millis(ms))),
+        2 => Just(Action::Settle),
+        1 => Just(Action::Drain),
+    ]
+}
+
+pub(crate) fn history(family: Family) -> impl Strategy<Value = Vec<Action>> {
+    vec(action(family), 1..40)
+}
+
+pub(crate) fn config(family: Family) -> impl Strategy<Value = Config> {
+    let local = prop_oneof![
+        1 => Just(LocalDetector::None),
+        2 => Just(LocalDetector::Cidr(prefix(family, POD_NET))),
+        1 => Just(LocalDetector::NodeCidr),
+        1 => Just(LocalDetector::Iifname(Name::from("cni0"))),
+        1 => Just(LocalDetector::IifnamePrefix(Name::from("cni"))),
+    ];
+    let node_ports = prop_oneof![
+        2 => Just(NodePortAddresses::Primary),
+        1 => Just(NodePortAddresses::All),
+        1 => Just(NodePortAddresses::Prefixes(vec![prefix(family, NODE_NET)])),
+        1 => Just(NodePortAddresses::Prefixes(vec![prefix(family, POD_NET)])),
+    ];
+    let other = (any::<bool>(), any::<bool>(), 0..32_u8);
+    (
+        local,
+        node_ports,
+        other,
+        prop_oneof![Just(3_usize), Just(1_000)],
+    )
+        .prop_map(
+            |(
+                local,
+                node_port_addresses,
+                (masquerade_all, repeat_lookup, masquerade_bit),
+                chunk,
+            )| {
+                Config {
+                    node_name: HERE.into(),
+                    masquerade_all,
+                    masquerade_bit,
+                    local,
+                    node_port_addresses,
+                    repeat_lookup,
+                    chunk,
+                    ..Config::default()
+                }
+            },
+        )
+}
+
+/// Packets from everywhere to every address and port that a Service may have, and to some that
+/// none has.
+pub(crate) fn packets(family: Family) -> Vec<Packet> {
+    let mut packets = Vec::new();
+    for (to, protocol, port) in destinations(family) {
+        packets.push(Packet::local(
+            address(family, NODE_NET, 1),
+            to,
+            protocol,
+            port,
+        ));
+        for (interface, from) in [
+            ("cni0", address(family, POD_NET, 1)),
+            ("cni1", address(family, POD_NET, 2)),
+            ("eth0", address(family, CLIENT_NET, 1)),
+        ] {
+            packets.push(Packet::arriving(interface, from, to, protocol, port));
+        }
+    }
+    packets
+}
+
+/// One packet to each destination.
+pub(crate) fn few_packets(family: Family) -> Vec<Packet> {
+    let from = address(family, CLIENT_NET, 1);
+    destinations(family)
+        .into_iter()
+        .map(|(to, protocol, port)| Packet::arriving("eth0", from, to, protocol, port))
+        .collect()
+}
+
+fn destinations(family: Family) -> Vec<(IpAddr, Protocol, u16)> {
+    let nets = [(CLUSTER_NET, 8), (EXTERNAL_NET, 2), (BALANCER_NET, 2)];
+    let mut destinations = Vec::new();
+    for (net, last) in nets {
+        for host in 1..=last {
+            for (_, protocol, port) in PORTS {
+                destinations.push((address(family, net, host), protocol, port));
+            }
+        }
+    }
+    for to in host_addresses(family) {
+        for (template, (_, protocol, _)) in (0..).zip(PORTS) {
+            for node_port in 1..3_u16 {
+                destinations.push((to, protocol, NODE_PORT + template * 2 + node_port));
+            }
+        }
+    }
+    let unknown = address(family, CLUSTER_NET, 99);
+    destinations.push((unknown, Protocol::Tcp, 80));
+    destinations.push((address(family, CLUSTER_NET, 1), Protocol::Udp, 1));
+    destinations.push((address(family, CLIENT_NET, 2), Protocol::Tcp, 80));
+    destinations
+}

@@ -1,0 +1,185 @@
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+
+use svc_planner::config::Config;
+use svc_planner::fake::oracle::Oracle;
+use svc_planner::fake::quiescence::{self, Windows};
+use svc_planner::fake::{Errno, Fault, Host, Kernel, Packet, Verdict, operations};
+use svc_planner::object::Change;
+use svc_planner::plan::{DataType, Datum, Family, Name};
+use svc_planner::{Next, Planner};
+
+/// More transactions than any drain needs here.
+const ENDLESS: usize = 10_000;
+
+/// A planner and the kernel it plans for, with the oracle told the same.
+pub(crate) struct Driver {
+    pub(crate) family: Family,
+    pub(crate) config: Config,
+    pub(crate) planner: Planner,
+    pub(crate) kernel: Kernel,
+    pub(crate) oracle: Oracle,
+    pub(crate) now: Duration,
+}
+
+impl Driver {
+    pub(crate) fn new(family: Family, config: Config) -> Self {
+        Self {
+            family,
+            planner: Planner::new(family, config.clone()),
+            oracle: Oracle::new(family, config.clone()),
+            kernel: Kernel::new(),
+            config,
+            now: Duration::ZERO,
+        }
+    }
+
+    pub(crate) fn change(&mut self, change: Change) {
+        self.oracle.apply(change.clone());
+        self.planner.apply(change);
+    }
+
+    /// Commits the next transaction, if there is one now; returns how many operations it had.
+    pub(crate) fn commit(&mut self) -> Option<usize> {
+        let Next::Commit(transaction) = self.planner.next(self.now) else {
+            return None;
+        };
+        assert_eq!(self.planner.next(self.now), Next::InFlight);
+        let operations = operations(&transaction);
+        assert!(operations > 0, "an empty transaction");
+        if let Err(error) = self.kernel.apply(&transaction, self.now) {
+            panic!("{error} in\n{transaction}");
+        }
+        self.planner.committed(self.now);
+        Some(operations)
+    }
+
+    /// Has the next transaction refused, without a culprit.
+    pub(crate) fn reject(&mut self) {
+        if let Next::Commit(transaction) = self.planner.next(self.now) {
+            self.kernel
+                .set_faults(|_| Some(Fault::Reject(Errno::Enomem)));
+            self.kernel.apply(&transaction, self.now).unwrap_err();
+            self.kernel.clear_faults();
+            self.planner.rejected(self.now, None);
+        }
+    }
+
+    /// Commits until nothing is left to do now.
+    pub(crate) fn settle(&mut self) -> usize {
+        let mut total = 0;
+        for _ in 0..ENDLESS {
+            match self.commit() {
+                Some(operations) => total += operations,
+                None => return total,
+            }
+        }
+        panic!("the planner does not come to an end");
+    }
+
+    /// Commits until nothing is left to do ever, and returns how many operations that took.
+    pub(crate) fn drain(&mut self) -> usize {
+        let mut total = 0;
+        for _ in 0..ENDLESS {
+            total += self.settle();
+            match self.planner.next(self.now) {
+                Next::Idle => return total,
+                Next::WaitUntil(time) => {
+                    assert!(time > self.now, "waits for the past");
+                    self.now = time;
+                }
+                next => panic!("neither commits nor waits: {next:?}"),
+            }
+        }
+        panic!("the planner does not come to an end");
+    }
+
+    /// Compares what becomes of packets with what the oracle says.
+    pub(crate) fn compare(&self, packets: &[Packet], host: &Host) {
+        for packet in packets {
+            let outcomes = self.kernel.outcomes(packet, host);
+            let mut shares: BTreeMap<Verdict, f64> = BTreeMap::new();
+            for (outcome, share) in &outcomes {
+                *shares.entry(outcome.verdict).or_default() += share;
+                let dropped = outcome.verdict == Verdict::Dropped;
+                assert!(
+                    outcome.scratch == 0 || dropped,
+                    "{packet}: scratch left: {outcome:?}"
+                );
+            }
+            let expected = self.oracle.verdicts(packet, host);
+            assert!(
+                shares.keys().eq(&expected),
+                "{packet}: {shares:?}, expected {expected:?}\n{}",
+                outcomes
+                    .iter()
+                    .flat_map(|(outcome, _)| &outcome.trace)
+                    .map(|step| format!("  {step}\n"))
+                    .collect::<String>()
+            );
+            let fair = 1.0 / f64::from(u32::try_from(shares.len()).unwrap());
+            for (verdict, share) in &shares {
+                assert!(
+                    (share - fair).abs() < 1e-9,
+                    "{packet}: {verdict} gets {share}, not {fair}"
+                );
+            }
+        }
+    }
+
+    /// Checks that no packet was lost or misled on the way here.
+    pub(crate) fn check_quiescence(&self, packets: &[Packet], host: &Host) {
+        let Config { hold, settle, .. } = self.config;
+        let windows = Windows { hold, settle };
+        if let Some(violation) = quiescence::check(&self.kernel, windows, packets, host).first() {
+            panic!("{violation}\n{}", self.times());
+        }
+        let order = quiescence::check_order(&self.kernel, self.family, hold);
+        assert!(order.is_empty(), "{order:?}\n{}", self.times());
+    }
+
+    /// Names of chains, and names of sets with their number of rows: equal for equal clusters. Class
+    /// chains and the rows that lead to them are left out: some outlive their use to be used again.
+    pub(crate) fn inventory(&self) -> (Vec<Name>, BTreeMap<Name, usize>) {
+        let classes = self.class_chains();
+        let chains = self.kernel.chains(self.family).into_iter();
+        let chains = chains.map(|(name, _)| name);
+        let sets = self.kernel.sets(self.family).into_iter();
+        let sets = sets.filter(|set| set.data != DataType::Verdict);
+        let sets = sets.map(|set| {
+            let rows = self.kernel.row_count(self.family, &set.name);
+            (set.name.clone(), rows)
+        });
+        (
+            chains.filter(|name| !classes.contains(name)).collect(),
+            sets.collect(),
+        )
+    }
+
+    /// Chains that verdict rows lead to.
+    pub(crate) fn class_chains(&self) -> BTreeSet<Name> {
+        let sets = self.kernel.sets(self.family).into_iter();
+        let maps = sets.filter(|set| set.data == DataType::Verdict);
+        maps.flat_map(|map| self.kernel.rows(self.family, &map.name))
+            .filter_map(|row| match row.datum {
+                Datum::Goto(chain) => Some(chain),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// Rows in maps of endpoints.
+    pub(crate) fn endpoint_rows(&self) -> usize {
+        let sets = self.kernel.sets(self.family);
+        let maps = sets.iter().filter(|set| set.data == DataType::Endpoint);
+        maps.map(|set| self.kernel.row_count(self.family, &set.name))
+            .sum()
+    }
+
+    fn times(&self) -> String {
+        let commits = self.kernel.commits().iter();
+        commits
+            .map(|commit| format!("generation {}: {:?}\n", commit.generation, commit.time))
+            .collect()
+    }
+}
