@@ -24,3 +24,65 @@ pub use chain::{ChainText, FlowtableText};
 pub use obj::ObjText;
 pub use rule::RuleText;
 pub use set::{ElemText, ElemsText, SetText};
+
+#[cfg(test)]
+mod tests {
+    use std::string::ToString;
+
+    use crate::nft::Register;
+    use crate::nft::expr::{
+        Bitwise, BitwiseOp, Ct, CtDirection, CtKey, Expr, ExprRef, Inner, InnerFlags, InnerType,
+        Last, Meta, MetaKey, Tunnel, TunnelKey,
+    };
+
+    /// As nft 1.1.7 prints them.
+    #[test]
+    fn expressions_that_nft_1_0_6_lacks() {
+        let (r1, r2) = (Register::R1, Register::R2);
+        let protocol = Expr::from(Meta::load(MetaKey::PROTOCOL, r1));
+        let vxlan = Inner {
+            num: Some(0),
+            inner_type: Some(InnerType::VXLAN),
+            flags: Some(InnerFlags::from_bits_retain(0xf)),
+            hdrsize: Some(8),
+            expr: Some(ExprRef::new(&protocol)),
+        };
+        let tunnel = Tunnel {
+            key: Some(TunnelKey::ID),
+            dreg: Some(r1),
+            mode: None,
+        };
+        let or = Bitwise::registers(BitwiseOp::OR, r1, r2, r1, 4);
+        let cases: [(Expr<'_>, &str); 5] = [
+            (
+                vxlan.into(),
+                "[ inner type 1 hdrsize 8 flags f [ meta load protocol => reg 1 ] ]",
+            ),
+            (tunnel.into(), "[ tunnel load id => reg 1 ]"),
+            (or.into(), "[ bitwise reg 1 = ( reg 1 | reg 2 ) ]"),
+            (Last::default().into(), "[ last never ]"),
+            (
+                Meta::set(MetaKey::BRI_BROUTE, r1).into(),
+                "[ meta set broute with reg 1 ]",
+            ),
+        ];
+        for (expr, text) in cases {
+            assert_eq!(expr.to_string(), text);
+        }
+    }
+
+    /// As nft 1.0.6 prints `ct original saddr` and `ct original zone set`.
+    #[test]
+    fn directions() {
+        let load = Ct::load(CtKey::SRC, Register::R1).direction(CtDirection::ORIGINAL);
+        let set = Ct::set(CtKey::ZONE, Register::R1).direction(CtDirection::REPLY);
+        assert_eq!(
+            Expr::from(load).to_string(),
+            "[ ct load src => reg 1 , dir original ]"
+        );
+        assert_eq!(
+            Expr::from(set).to_string(),
+            "[ ct set zone with reg 1 , dir reply ]"
+        );
+    }
+}
