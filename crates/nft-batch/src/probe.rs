@@ -12,7 +12,7 @@ use nl_codec::msg::Family;
 use nl_codec::nft::chain::{Chain, ChainHook, Hook};
 use nl_codec::nft::set::SetFlags;
 use nl_codec::nft::table::TableFlags;
-use nl_codec::nft::{Exprs, Rule, Set, Table};
+use nl_codec::nft::{DataType, Exprs, Rule, Set, Table};
 use thiserror::Error;
 
 use self::expressions::{Place, needed, optional};
@@ -95,7 +95,7 @@ impl Capabilities {
         }
         let mut set = Set::named(TABLE, SET);
         set.flags = Some(SetFlags::EVAL);
-        set.key_type = Some(0);
+        set.key_type = Some(DataType(0));
         set.key_len = Some(4);
         let set = batch.add_set(family, &set)?;
 
