@@ -1,5 +1,7 @@
 //! Attributes: the borrowed iterator and the values that fit into one.
 
+use core::net::{Ipv4Addr, Ipv6Addr};
+
 use byteorder::{ByteOrder, NativeEndian, NetworkEndian};
 
 use crate::wire::{ATTR_HEADER_LEN, align};
@@ -193,6 +195,30 @@ impl<'a> AttrValue<'a> for u8 {
             _ => Err(attr.error(DecodeErrorKind::BadSize, what)),
         }
     }
+}
+
+macro_rules! addr_value {
+    ($($addr:ty, $len:literal;)+) => {$(
+        /// Network order, as addresses are everywhere.
+        impl<'a> AttrValue<'a> for $addr {
+            #[inline]
+            fn encode<E: Encoder>(&self, attr: u16, enc: &mut E) -> Result<(), EncodeError> {
+                enc.put_attr_bytes(attr, &self.octets())
+            }
+
+            #[inline]
+            fn decode(attr: &Attr<'a>, what: &'static str) -> Result<Self, DecodeError> {
+                <[u8; $len]>::try_from(attr.payload)
+                    .map(Self::from)
+                    .map_err(|_| attr.error(DecodeErrorKind::BadSize, what))
+            }
+        }
+    )+};
+}
+
+addr_value! {
+    Ipv4Addr, 4;
+    Ipv6Addr, 16;
 }
 
 /// Raw payload.

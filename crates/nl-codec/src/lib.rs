@@ -30,6 +30,9 @@ mod error;
 mod wire;
 
 pub mod ack;
+pub mod ct;
+#[cfg(feature = "rust-netlink")]
+pub mod interop;
 pub mod msg;
 pub mod nft;
 pub mod pretty;

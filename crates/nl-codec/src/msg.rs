@@ -43,6 +43,8 @@ pub struct Head {
     pub port: u32,
     /// Address family of the table.
     pub family: Family,
+    /// `version` of `nfgenmsg`, 0; some of conntrack's messages mean more with 1.
+    pub version: u8,
     /// `res_id` of `nfgenmsg`: the subsystem in batch messages, else 0.
     pub res_id: u16,
 }
@@ -57,6 +59,7 @@ impl Head {
             seq: 0,
             port: 0,
             family,
+            version: 0,
             res_id: 0,
         }
     }
@@ -145,7 +148,7 @@ impl<'e, E: Encoder> Message<'e, E> {
         };
         let nfgen = NfGen {
             family: head.family,
-            version: 0,
+            version: head.version,
             res_id: head.res_id,
         };
         let mut bytes = [0; ATTRS_OFFSET];

@@ -125,7 +125,7 @@ impl Header {
 pub struct NfGen {
     /// Address family.
     pub family: Family,
-    /// `NFNETLINK_V0`, 0.
+    /// Version, mostly 0.
     pub version: u8,
     /// Network order on the wire. Subsystem in batch messages; the low 16 bits of the generation in
     /// nf_tables' dumps and events.
