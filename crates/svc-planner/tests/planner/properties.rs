@@ -30,7 +30,7 @@ fn run(family: Family, config: Config, actions: Vec<Action>) -> Driver {
     let mut driver = Driver::new(family, config);
     for action in actions {
         match action {
-            Action::Change(change) => driver.change(change),
+            Action::Change(change) => driver.change(*change),
             Action::Commit => {
                 driver.commit();
             }

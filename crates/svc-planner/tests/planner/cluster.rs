@@ -35,7 +35,7 @@ const PORTS: [(&str, Protocol, u16); 5] = [
 #[derive(Debug, Clone)]
 pub(crate) enum Action {
     /// The cluster changes.
-    Change(Change),
+    Change(Box<Change>),
     /// The next transaction is committed.
     Commit,
     /// The next transaction is refused.
@@ -237,7 +237,7 @@ fn node(family: Family) -> impl Strategy<Value = Node> {
         })
 }
 
-pub(crate) fn change(family: Family) -> impl Strategy<Value = Change> {
+fn change(family: Family) -> impl Strategy<Value = Change> {
     prop_oneof![
         8 => service(family).prop_map(Change::Service),
         3 => (0..SERVICES).prop_map(|number| Change::ServiceGone(name("svc", number))),
@@ -259,7 +259,7 @@ pub(crate) fn change(family: Family) -> impl Strategy<Value = Change> {
 
 fn action(family: Family) -> impl Strategy<Value = Action> {
     prop_oneof![
-        10 => change(family).prop_map(Action::Change),
+        10 => change(family).prop_map(|change| Action::Change(Box::new(change))),
         4 => Just(Action::Commit),
         1 => Just(Action::Reject),
         3 => select(vec![0_u64, 1, 5, 100, 400, 1_000, 3_000])

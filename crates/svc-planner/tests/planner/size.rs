@@ -4,70 +4,35 @@ use core::net::IpAddr;
 
 use svc_planner::config::Config;
 use svc_planner::fake::{Host, Packet, quiescence};
-use svc_planner::object::{
-    Algorithm, Change, Endpoint, EndpointSlice, ObjectName, Protocol, Service, ServicePort,
-    SlicePort, TrafficPolicy,
-};
+use svc_planner::object::{Change, Protocol};
 use svc_planner::plan::Family;
 
 use crate::driver::Driver;
+use crate::objects::{self, endpoint};
+
+const PORT: &str = "http";
+
+fn name(number: u16) -> String {
+    format!("svc{number}")
+}
 
 fn service(number: u16) -> Change {
     let [high, low] = number.to_be_bytes();
-    Change::Service(Service {
-        name: name(number),
-        created: None,
-        cluster_ips: [IpAddr::from([10, 96, high, low])].into_iter().collect(),
-        external_ips: [IpAddr::from([192, 0, high, low])].into_iter().collect(),
-        load_balancer_ips: [].into_iter().collect(),
-        source_ranges: [].into_iter().collect(),
-        internal_policy: TrafficPolicy::Cluster,
-        external_policy: TrafficPolicy::Cluster,
-        affinity: None,
-        health_check_node_port: 0,
-        algorithm: Algorithm::Random,
-        ports: [ServicePort {
-            name: "".into(),
-            protocol: Protocol::Tcp,
-            port: 80,
-            node_port: 0,
-        }]
-        .into_iter()
-        .collect(),
-    })
+    let cluster_ip = IpAddr::from([10, 96, high, low]);
+    let ports = [(PORT, Protocol::Tcp, 80, 0)];
+    let mut service = objects::service(&name(number), cluster_ip, &ports);
+    service.external_ips.push(IpAddr::from([192, 0, high, low]));
+    Change::Service(service)
 }
 
 fn slice(number: u16, pods: impl IntoIterator<Item = u8>) -> Change {
     let [high, low] = number.to_be_bytes();
-    let endpoint = |pod| Endpoint {
-        address: IpAddr::from([10, high, low, pod]),
-        ready: true,
-        serving: true,
-        terminating: false,
-        node: None,
-        zone_hints: [].into_iter().collect(),
-        node_hints: [].into_iter().collect(),
-        weight: 1,
-    };
-    Change::EndpointSlice(EndpointSlice {
-        name: name(number),
-        service: name(number).name,
-        ports: [SlicePort {
-            name: "".into(),
-            protocol: Protocol::Tcp,
-            port: 8080,
-        }]
+    let endpoints = pods
         .into_iter()
-        .collect(),
-        endpoints: pods.into_iter().map(endpoint).collect(),
-    })
-}
-
-fn name(number: u16) -> ObjectName {
-    ObjectName {
-        namespace: "ns".into(),
-        name: format!("svc{number}").into(),
-    }
+        .map(|pod| endpoint(IpAddr::from([10, high, low, pod]), None));
+    let ports = [(PORT, Protocol::Tcp, 8080)];
+    let name = name(number);
+    Change::EndpointSlice(objects::slice(&name, &name, &ports, endpoints))
 }
 
 /// A settled cluster of so many Services with three endpoints each.
@@ -105,7 +70,7 @@ fn changes_cost_the_same_in_small_and_large_clusters() {
         cost("replace an endpoint", slice(7, [1, 2, 9]), 2 + 2);
         cost(
             "remove a Service",
-            Change::ServiceGone(name(5)),
+            Change::ServiceGone(objects::name(&name(5))),
             3 + 3 + 2 * 2,
         );
         cost("add a Service", service(5), 3 + 3 + 2);

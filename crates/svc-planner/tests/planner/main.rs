@@ -1,0 +1,16 @@
+//! The planner against the fake kernel: random clusters with random histories, compared with the
+//! oracle, with a planner that knows only the end, and checked for what packets saw in between;
+//! known packet flows of kube-proxy; the size of changes; faults; growth.
+#![allow(
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "how tests fail, also outside of functions marked as tests"
+)]
+
+mod cluster;
+mod driver;
+mod faults;
+mod flows;
+mod objects;
+mod properties;
+mod size;
