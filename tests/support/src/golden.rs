@@ -5,6 +5,7 @@
 //! setup  line for nft, loaded before and not recorded            (any number)
 //! nft    line for nft                                            (any number)
 //! keep   NEWRULE NEWSET …   messages of interest, default: all of the batch but its brackets
+//! min    1.0.6              older releases take the text for something else
 //! since  0.9.8              oldest nft release that can express it
 //! from   1.0.6              release the bytes below are from
 //! > 30000000 060a 0104 00000000 00000000 02000000        message header and nfgenmsg
@@ -30,6 +31,8 @@ pub struct Case {
     pub nft: Vec<String>,
     /// Message names to keep; empty: all of the batch but its begin and end.
     pub keep: Vec<String>,
+    /// Releases before this one take the text for something else; empty: none do.
+    pub min: String,
     /// Oldest release that can express it.
     pub since: String,
     /// Release the messages are from.
@@ -117,6 +120,7 @@ impl Golden {
                 "setup" => case.setup.push(rest.to_owned()),
                 "nft" => case.nft.push(rest.to_owned()),
                 "keep" => case.keep = rest.split_whitespace().map(str::to_owned).collect(),
+                "min" => rest.clone_into(&mut case.min),
                 "since" => rest.clone_into(&mut case.since),
                 "from" => rest.clone_into(&mut case.from),
                 ">" => case.messages.push(unhex(rest)?),
@@ -151,6 +155,7 @@ impl Golden {
             case.setup.iter().for_each(|line| put("setup", line));
             case.nft.iter().for_each(|line| put("nft", line));
             put("keep", &case.keep.join(" "));
+            put("min", &case.min);
             put("since", &case.since);
             put("from", &case.from);
             for message in &case.messages {

@@ -1,0 +1,40 @@
+//! Every message nft sent is decoded into typed values, and those encode to nft's bytes again.
+
+use std::path::{Path, PathBuf};
+
+use test_support::golden::Golden;
+
+mod rebuild;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
+}
+
+#[test]
+fn nfts_bytes_survive_decoding_and_encoding() {
+    let mut checked = 0;
+    let mut wrong = Vec::new();
+    for golden in Golden::load_all(&folder()).unwrap() {
+        for case in &golden.cases {
+            for message in &case.messages {
+                checked += 1;
+                let expected = rebuild::with_plain_list_types(message);
+                let rebuilt = rebuild::rebuild(message);
+                if rebuilt.as_ref() != Ok(&expected) {
+                    wrong.push(format!(
+                        "{}: {}: {rebuilt:02x?}\n{expected:02x?}",
+                        golden.name(),
+                        case.name
+                    ));
+                }
+            }
+        }
+    }
+    assert!(checked > 500, "{checked}");
+    assert!(
+        wrong.is_empty(),
+        "{}\n{} wrong",
+        wrong.join("\n"),
+        wrong.len()
+    );
+}
