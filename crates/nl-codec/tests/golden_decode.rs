@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use test_support::golden::Golden;
+use test_support::golden::{Golden, message_name};
 
 mod rebuild;
 
@@ -19,7 +19,16 @@ fn nfts_bytes_survive_decoding_and_encoding() {
             for message in &case.messages {
                 checked += 1;
                 let expected = rebuild::with_plain_list_types(message);
-                let rebuilt = rebuild::rebuild(message);
+                let mut rebuilt = rebuild::rebuild(message);
+                // Requests for elements and flushes of sets have the set before the table in nft,
+                // elements to add have them the other way round.
+                let name = message_name(message);
+                let expected = if ["GETSETELEM", "GETSETELEM_RESET", "DELSETELEM"].contains(&name) {
+                    rebuilt = rebuilt.map(|message| rebuild::sorted(&message));
+                    rebuild::sorted(&expected)
+                } else {
+                    expected
+                };
                 if rebuilt.as_ref() != Ok(&expected) {
                     wrong.push(format!(
                         "{}: {}: {rebuilt:02x?}\n{expected:02x?}",

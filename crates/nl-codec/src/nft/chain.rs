@@ -138,12 +138,12 @@ attr_struct! {
         4 => hook: ChainHook<'a>,
         /// Counters of a base chain.
         8 => counters: Counter,
+        /// Number by which other messages of the same batch can refer to a new chain.
+        11 => id: u32,
         /// See [`ChainFlags`].
         10 => flags: ChainFlags,
         /// Number of rules, jumps and map rows; from the kernel only.
         6 => in_use: u32,
-        /// Number by which other messages of the same batch can refer to a new chain.
-        11 => id: u32,
         /// See [`crate::nft::udata`].
         12 => userdata: &'a [u8],
     }

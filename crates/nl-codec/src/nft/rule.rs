@@ -45,19 +45,19 @@ attr_struct! {
         11 => chain_id: u32,
         /// Handle, given by the kernel: which rule to replace or delete.
         3 => handle: u64,
-        /// Handle of the rule next to which a new one goes; in events the handle of the rule
-        /// before.
-        6 => position: u64,
-        /// Id of the rule of the same batch next to which a new one goes.
-        10 => position_id: u32,
         /// Expressions, evaluated in order.
         4 => exprs: Exprs<'a>,
         /// See [`RuleCompat`].
         5 => compat: RuleCompat,
+        /// Handle of the rule next to which a new one goes; in events the handle of the rule
+        /// before.
+        6 => position: u64,
         /// Comment and more, at most 256 bytes; see [`crate::nft::udata`].
         7 => userdata: &'a [u8],
         /// Number by which other messages of the same batch can refer to a new rule.
         9 => id: u32,
+        /// Id of the rule of the same batch next to which a new one goes.
+        10 => position_id: u32,
     }
 }
 

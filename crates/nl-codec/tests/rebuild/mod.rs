@@ -5,11 +5,12 @@
 
 use nl_codec::msg::{BatchBegin, Body, Head, Header, Message, Messages, MsgType, NfMsg, NftMsg};
 use nl_codec::nft::expr::{Expr, ExprRef, Exprs};
-use nl_codec::nft::{Chain, Elem, ElemList, List, Rule, Set, Table};
-use nl_codec::{AttrValue, DecodeError, Encoder, SliceCursor};
+use nl_codec::nft::obj::{Obj, ObjData};
+use nl_codec::nft::{Chain, Elem, ElemList, Flowtable, Generation, List, Rule, Set, Table};
+use nl_codec::{AttrValue, DecodeError, SliceCursor};
 
 /// Decodes one message and encodes it again. `Err` holds what went wrong.
-pub fn rebuild(message: &[u8]) -> Result<Vec<u8>, String> {
+pub(crate) fn rebuild(message: &[u8]) -> Result<Vec<u8>, String> {
     let view = Messages::new(message).next().ok_or("empty")?;
     let view = view.and_then(|view| view.nfnetlink());
     let view = view.map_err(|error| error.to_string())?;
@@ -40,13 +41,25 @@ pub fn rebuild(message: &[u8]) -> Result<Vec<u8>, String> {
         | NftMsg::DEL_SETELEM
         | NftMsg::GET_SETELEM_RESET
         | NftMsg::DESTROY_SETELEM => body(&view, elems),
+        NftMsg::NEW_GEN | NftMsg::GET_GEN => {
+            body(&view, |generation: Generation<'_>| Ok(generation))
+        }
+        NftMsg::NEW_OBJ
+        | NftMsg::GET_OBJ
+        | NftMsg::DEL_OBJ
+        | NftMsg::GET_OBJ_RESET
+        | NftMsg::DESTROY_OBJ => body(&view, obj),
+        NftMsg::NEW_FLOWTABLE
+        | NftMsg::GET_FLOWTABLE
+        | NftMsg::DEL_FLOWTABLE
+        | NftMsg::DESTROY_FLOWTABLE => body(&view, flowtable),
         other => Err(format!("no body type for {other}")),
     }
 }
 
 /// What libnftnl numbers and the kernel does not look at: the attribute types of the entries in an
 /// element message's list, 1, 2, 3 …, where the kernel's headers say `NFTA_LIST_ELEM` for all.
-pub fn with_plain_list_types(message: &[u8]) -> Vec<u8> {
+pub(crate) fn with_plain_list_types(message: &[u8]) -> Vec<u8> {
     let mut message = message.to_vec();
     let Some(&[kind, 10]) = message.get(4..6) else {
         return message;
@@ -68,6 +81,34 @@ pub fn with_plain_list_types(message: &[u8]) -> Vec<u8> {
         at += len.next_multiple_of(4);
     }
     message
+}
+
+/// The same attributes with siblings in order of their types. libnftnl and nft put them in several
+/// orders, and the kernel takes any.
+pub(crate) fn sorted(message: &[u8]) -> Vec<u8> {
+    let (head, attrs) = message.split_at(message.len().min(20));
+    [head, &sorted_attrs(attrs)].concat()
+}
+
+fn sorted_attrs(mut attrs: &[u8]) -> Vec<u8> {
+    let mut entries = Vec::new();
+    while let Some((len, kind)) = attr_at(attrs, 0) {
+        let (attr, rest) = attrs.split_at(len.next_multiple_of(4).min(attrs.len()));
+        let mut attr = attr.to_vec();
+        if kind & 0x8000 != 0 {
+            let inner = sorted_attrs(&attr[4..]);
+            attr.splice(4.., inner);
+        }
+        entries.push((kind & 0x3fff, attr));
+        attrs = rest;
+    }
+    entries.sort_by_key(|(kind, _)| *kind);
+    let mut out = entries
+        .into_iter()
+        .flat_map(|(_, attr)| attr)
+        .collect::<Vec<_>>();
+    out.extend(attrs);
+    out
 }
 
 fn attr_at(message: &[u8], at: usize) -> Option<(usize, u16)> {
@@ -137,6 +178,21 @@ fn elem(mut elem: Elem<'_>) -> Result<Elem<'_>, DecodeError> {
     elem.expr = elem.expr.map(expr).transpose()?;
     elem.exprs = elem.exprs.map(exprs).transpose()?;
     Ok(elem)
+}
+
+fn obj(mut obj: Obj<'_>) -> Result<Obj<'_>, DecodeError> {
+    if let Some(ObjData::CtTimeout(timeout)) = &mut obj.data {
+        let timeouts = timeout.timeouts;
+        timeout.timeouts = timeouts.map(|entries| list(entries, Ok)).transpose()?;
+    }
+    Ok(obj)
+}
+
+fn flowtable(mut table: Flowtable<'_>) -> Result<Flowtable<'_>, DecodeError> {
+    if let Some(hook) = &mut table.hook {
+        hook.devices = hook.devices.map(|devices| list(devices, Ok)).transpose()?;
+    }
+    Ok(table)
 }
 
 fn exprs(list_of: Exprs<'_>) -> Result<Exprs<'_>, DecodeError> {
