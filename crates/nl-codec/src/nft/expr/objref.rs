@@ -44,6 +44,12 @@ impl<'a, T: Into<Str<'a>>> From<T> for BareStr<'a> {
     }
 }
 
+impl fmt::Display for BareStr<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 impl<'a> AttrValue<'a> for BareStr<'a> {
     fn encode<E: Encoder>(&self, attr: u16, enc: &mut E) -> Result<(), EncodeError> {
         if self.0.as_bytes().contains(&0) {
