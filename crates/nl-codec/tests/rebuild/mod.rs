@@ -4,7 +4,7 @@
 //! every list, however deep, is rebuilt here from its decoded entries.
 
 use nl_codec::msg::{BatchBegin, Body, Head, Header, Message, Messages, MsgType, NfMsg, NftMsg};
-use nl_codec::nft::expr::{Expr, ExprRef, Exprs};
+use nl_codec::nft::expr::{Expr, ExprRef, Exprs, NestedExprs};
 use nl_codec::nft::obj::{Obj, ObjData};
 use nl_codec::nft::{Chain, Elem, ElemList, Flowtable, Generation, List, Rule, Set, Table};
 use nl_codec::{AttrValue, DecodeError, SliceCursor};
@@ -199,11 +199,15 @@ fn exprs(list_of: Exprs<'_>) -> Result<Exprs<'_>, DecodeError> {
     list(list_of, expr)
 }
 
+fn nested_exprs(nested: NestedExprs<'_>) -> Result<NestedExprs<'_>, DecodeError> {
+    entries(*nested.exprs(), expr).map(NestedExprs::new)
+}
+
 fn expr(expr: Expr<'_>) -> Result<Expr<'_>, DecodeError> {
     Ok(match expr {
         Expr::Dynset(mut dynset) => {
             dynset.expr = dynset.expr.map(expr_ref).transpose()?;
-            dynset.exprs = dynset.exprs.map(exprs).transpose()?;
+            dynset.exprs = dynset.exprs.map(nested_exprs).transpose()?;
             dynset.into()
         }
         Expr::Inner(mut inner) => {
@@ -218,12 +222,18 @@ fn expr_ref(inner: ExprRef<'_>) -> Result<ExprRef<'_>, DecodeError> {
     Ok(ExprRef::new(Box::leak(Box::new(expr(inner.expr()?)?))))
 }
 
-/// The list of `entries` in memory. Leaks it: its lifetime is the message's, and this is a test.
 fn list<'a, T: AttrValue<'a> + Copy>(
-    entries: List<'a, T>,
+    list: List<'a, T>,
     rebuilt: impl Fn(T) -> Result<T, DecodeError>,
 ) -> Result<List<'a, T>, DecodeError> {
-    let entries = entries.iter().map(|entry| rebuilt(entry?));
-    let entries = entries.collect::<Result<Vec<_>, _>>()?;
-    Ok(List::new(entries.leak()))
+    entries(list, rebuilt).map(List::new)
+}
+
+/// The entries of a list in memory. Leaks them: their lifetime is the message's, and this is a test.
+fn entries<'a, T: AttrValue<'a> + Copy>(
+    list: List<'a, T>,
+    rebuilt: impl Fn(T) -> Result<T, DecodeError>,
+) -> Result<&'a [T], DecodeError> {
+    let entries = list.iter().map(|entry| rebuilt(entry?));
+    Ok(entries.collect::<Result<Vec<_>, _>>()?.leak())
 }
