@@ -10,6 +10,8 @@ use nft_batch::{Batch, Connection, Outcome, SealedBatch, SetRef, Socket, Transpo
 use nl_codec::msg::Family;
 use nl_codec::nft::set::{SetDesc, SetFlags};
 use nl_codec::nft::{Chain, Data, DataType, Elem, Set, Table, Value};
+pub(crate) mod fake;
+
 pub(crate) use test_support::in_new_netns;
 
 pub(crate) const T: &str = "t";
