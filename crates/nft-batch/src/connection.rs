@@ -102,9 +102,8 @@ impl<T: Transport> Connection<T> {
         first
     }
 
-    /// Sends one request and hands its replies to `each`, until an ack, an error, the end of a
-    /// dump, or until nothing is queued. Returns whether the kernel said that a dump may be
-    /// inconsistent.
+    /// Sends one request and hands its replies to `each`: all of a dump, the first one of another
+    /// request. Returns whether the kernel said that a dump may be inconsistent.
     pub(crate) fn query<'a, B: nl_codec::msg::Body<'a>>(
         &mut self,
         what: &'static str,
@@ -154,6 +153,9 @@ impl<T: Transport> Connection<T> {
                     None => {
                         let error = |error| QueryError::Decode { what, error };
                         each(msg.nfnetlink().map_err(error)?).map_err(error)?;
+                        if !dump {
+                            return Ok(interrupted);
+                        }
                     }
                 }
             }
