@@ -1,6 +1,10 @@
 //! Large transactions and lost replies on the running kernel.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "test code outside #[test] functions")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "test code outside #[test] functions"
+)]
 
 mod support;
 
