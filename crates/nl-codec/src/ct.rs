@@ -218,29 +218,30 @@ impl Conn<'_> {
     }
 
     /// All connections whose original direction agrees with `orig` in the attributes it has. The
-    /// message's family must be that of its addresses.
+    /// message's family must be set. `None` with IPv6 addresses, see [`Filter`].
     #[must_use]
-    pub fn matching_orig(orig: Tuple) -> Self {
-        Self {
+    pub fn matching_orig(orig: Tuple) -> Option<Self> {
+        Some(Self {
             filter: Some(Filter {
-                orig: Some(FilterFlags::present_in(&orig)),
-                reply: Some(FilterFlags::empty()),
+                orig: Some(FilterFlags::present_in(&orig)?),
+                reply: None,
             }),
             ..Self::with_orig(orig)
-        }
+        })
     }
 
-    /// All connections whose reply direction agrees with `reply` in the attributes it has. The
-    /// message's family must be that of its addresses.
+    /// All connections whose reply direction agrees with `reply` in the attributes it has: found by
+    /// its source is who really answers, behind translation. The message's family must be set.
+    /// `None` with IPv6 addresses, see [`Filter`].
     #[must_use]
-    pub fn matching_reply(reply: Tuple) -> Self {
-        Self {
+    pub fn matching_reply(reply: Tuple) -> Option<Self> {
+        Some(Self {
             reply: Some(reply),
             filter: Some(Filter {
-                orig: Some(FilterFlags::empty()),
-                reply: Some(FilterFlags::present_in(&reply)),
+                orig: None,
+                reply: Some(FilterFlags::present_in(&reply)?),
             }),
             ..Self::default()
-        }
+        })
     }
 }

@@ -37,14 +37,18 @@ bitflags::bitflags! {
 }
 
 impl FilterFlags {
-    /// The flags of the attributes that `tuple` has.
+    /// The flags of the attributes that `tuple` has; `None` if it has IPv6 addresses, see
+    /// [`Filter`].
     #[must_use]
-    pub fn present_in(tuple: &Tuple) -> Self {
+    pub fn present_in(tuple: &Tuple) -> Option<Self> {
         let ip = tuple.ip.unwrap_or_default();
         let proto = tuple.proto.unwrap_or_default();
-        [
-            (Self::IP_SRC, ip.v4_src.is_some() || ip.v6_src.is_some()),
-            (Self::IP_DST, ip.v4_dst.is_some() || ip.v6_dst.is_some()),
+        if ip.v6_src.is_some() || ip.v6_dst.is_some() {
+            return None;
+        }
+        let flags = [
+            (Self::IP_SRC, ip.v4_src.is_some()),
+            (Self::IP_DST, ip.v4_dst.is_some()),
             (Self::ZONE, tuple.zone.is_some()),
             (Self::PROTO, proto.number.is_some()),
             (Self::SRC_PORT, proto.src_port.is_some()),
@@ -55,10 +59,9 @@ impl FilterFlags {
             (Self::ICMPV6_TYPE, proto.icmpv6_type.is_some()),
             (Self::ICMPV6_CODE, proto.icmpv6_code.is_some()),
             (Self::ICMPV6_ID, proto.icmpv6_id.is_some()),
-        ]
-        .into_iter()
-        .filter_map(|(flag, present)| present.then_some(flag))
-        .collect()
+        ];
+        let present = flags.into_iter().filter(|(_, present)| *present);
+        Some(present.map(|(flag, _)| flag).collect())
     }
 }
 
@@ -75,6 +78,10 @@ impl<'a> AttrValue<'a> for FilterFlags {
 
 attr_struct! {
     /// Which parts of the tuples must agree (`CTA_FILTER_*`).
+    ///
+    /// Not for IPv6 addresses: `ctnetlink_filter_match_tuple` of Linux 6.18 takes those for a match
+    /// that *differ*, so that a deletion would remove everything else. Filter by protocol and port
+    /// and compare the addresses of what is dumped.
     pub struct Filter {
         /// Of the original direction's.
         1 => orig: FilterFlags,
