@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use ipnet::IpNet;
 
-use crate::plan::Name;
+use crate::plan::{Name, Route};
 
 /// Settings of a [`Planner`](crate::Planner).
 #[derive(Debug, Clone, PartialEq)]
@@ -31,6 +31,10 @@ pub struct Config {
     pub repeat_lookup: bool,
     /// Upper bound of any map's size.
     pub max_rows: u32,
+    /// Upper bound of the number of classes (chains shared by Services with the same number of
+    /// endpoints), at most [`Route::MAX_CLASS`]. A commit's cost grows with it. When it is reached,
+    /// a Service is balanced over some of its endpoints only, and reported.
+    pub max_classes: u32,
     /// A number that tells this numbering of kernel states from earlier ones, e.g. random.
     pub instance: u32,
 }
@@ -48,6 +52,7 @@ impl Default for Config {
             settle: Duration::from_millis(5),
             repeat_lookup: false,
             max_rows: 3 << 23,
+            max_classes: Route::MAX_CLASS,
             instance: 0,
         }
     }

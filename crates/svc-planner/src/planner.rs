@@ -1,4 +1,8 @@
-//! The planner's interface, and the order in which a transaction is put together.
+//! The planner's interface.
+
+mod assemble;
+mod outcome;
+mod rebuild;
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -7,16 +11,16 @@ use hashbrown::HashMap;
 
 use crate::config::Config;
 use crate::kernel::Kernel;
-use crate::kernel::class::State;
-use crate::kernel::clock::{PENDING, ticks};
-use crate::kernel::draft::{Draft, Due, Undo};
-use crate::kernel::set::SetId;
+use crate::kernel::clock::ticks;
+use crate::kernel::draft::{Draft, Due};
+use crate::kernel::set::SETS;
 use crate::model::Model;
 use crate::model::address::Address;
 use crate::model::frontend::FrontendKey;
 use crate::object::Change;
-use crate::plan::{Chain, Datum, Family, Key, Name, Transaction};
-use crate::planning::{Planned, Work};
+use crate::plan::{Chain, Family, Key, Name, Transaction};
+use crate::planning::growth::Growth;
+use crate::planning::takeover::Leftovers;
 use crate::policy::endpoint_selection::Selection;
 use crate::policy::masquerade::Masquerade;
 use crate::report::{PortName, Reason, Report};
@@ -45,10 +49,14 @@ pub struct Inventory {
 }
 
 /// What the table is to the planner.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Stage {
     /// It is not there.
     Absent,
+    /// It holds something else.
+    Foreign(Inventory),
+    /// Ours is being filled beside something else.
+    Filling(Inventory),
     /// Packets go through our rules.
     Serving,
 }
@@ -62,13 +70,20 @@ pub struct Planner {
     selection: Selection,
     stage: Stage,
     /// The transaction handed out, without its operations.
-    in_flight: Option<Draft>,
+    in_flight: Option<Box<Draft>>,
     /// What is to be looked at again, and when.
     due: VecDeque<(u64, Due)>,
     /// Ports that wait for their classes, and until when.
     parked: VecDeque<(u64, Vec<u32>)>,
     /// Ports that wait for a bigger set.
     cramped: Vec<u32>,
+    /// Rows they lack room for.
+    lacking: [u32; SETS],
+    growth: Option<Growth>,
+    /// Names to delete, and when.
+    leftovers: VecDeque<(u64, Leftovers)>,
+    /// The last transaction was not about leftovers: they may take their turn.
+    leftovers_turn: bool,
     refused: HashMap<u32, Reason>,
     /// Instance and number of the last commit.
     committed: Option<(u32, u32)>,
@@ -90,6 +105,10 @@ impl Planner {
             due: VecDeque::new(),
             parked: VecDeque::new(),
             cramped: Vec::new(),
+            lacking: [0; SETS],
+            growth: None,
+            leftovers: VecDeque::new(),
+            leftovers_turn: true,
             refused: HashMap::new(),
             committed: None,
         }
@@ -107,10 +126,9 @@ impl Planner {
             return Next::InFlight;
         }
         let now = ticks(now);
-        let mut draft = Draft::new(self.model.family, &self.kernel, None);
-        self.plan(&mut draft, now);
+        let mut draft = Box::new(self.assemble(now));
         if draft.is_empty() {
-            self.finish(draft, now);
+            self.finish(*draft, now);
             return self.next_time();
         }
         self.mark(&mut draft);
@@ -121,47 +139,37 @@ impl Planner {
 
     /// The transaction handed out is in the kernel.
     pub fn committed(&mut self, now: Duration) {
-        let Some(draft) = self.in_flight.take() else {
-            return;
-        };
-        self.committed = Some(self.next_state());
-        self.finish(draft, ticks(now));
-        self.stage = Stage::Serving;
+        if let Some(draft) = self.in_flight.take() {
+            self.committed = Some(self.next_state());
+            self.finish(*draft, ticks(now));
+        }
     }
 
     /// The transaction handed out is not in the kernel. A Service port that is to blame is set
     /// aside until it changes.
     pub fn rejected(&mut self, now: Duration, offender: Option<&PortName>) {
-        let Some(mut draft) = self.in_flight.take() else {
-            return;
-        };
-        for undo in &draft.undo {
-            match undo {
-                Undo::Frontend { id, .. } => self.model.lost_frontends.push(*id),
-                Undo::ClusterIp { id, .. } => self.model.lost_cluster_ips.push(*id),
-                _ => {}
-            }
-        }
-        draft.take_back(&mut self.model, &mut self.kernel);
-        let now = ticks(now);
-        for due in draft.consumed {
-            self.due.push_front((now, due));
-        }
-        for port in draft.ports.into_iter().chain(draft.parked) {
-            self.model.queue(port);
+        if let Some(draft) = self.in_flight.take() {
+            self.take_back(*draft, ticks(now));
         }
         if let Some(id) = offender.and_then(|name| self.model.find_port(name)) {
-            if let Some(port) = self.model.ports.at_mut(id) {
-                port.set_aside = true;
-            }
-            self.refused.insert(id, Reason::SetAside);
+            self.set_aside(id);
         }
     }
 
     /// Starts over beside whatever the table holds: new sets and chains are filled, base chains
-    /// switched over, and what was found is deleted.
-    pub fn rebuild(&mut self, inventory: Inventory) {
-        drop(inventory);
+    /// switched over, and what was found is deleted. A transaction in flight is forgotten.
+    pub fn rebuild(&mut self, found: Inventory) {
+        self.start_over(found);
+    }
+
+    /// Changes the configuration, all but the node name. What the rules say follows with the next
+    /// transaction.
+    pub fn reconfigure(&mut self, config: Config) {
+        let node_name = core::mem::take(&mut self.config.node_name);
+        self.config = Config {
+            node_name,
+            ..config
+        };
     }
 
     /// The Service port for which a row exists.
@@ -216,191 +224,6 @@ impl Planner {
     #[must_use]
     pub fn classes(&self) -> usize {
         self.kernel.classes.len()
-    }
-
-    fn plan(&mut self, draft: &mut Draft, now: u64) {
-        if self.stage == Stage::Absent {
-            self.size_sets(draft);
-        }
-        let mut work = Work {
-            model: &mut self.model,
-            kernel: &mut self.kernel,
-            draft,
-            selection: &mut self.selection,
-            config: &self.config,
-            now,
-            hold: ticks(self.config.hold),
-        };
-        match self.stage {
-            Stage::Absent => {
-                work.create_sets();
-                work.create_chains();
-            }
-            Stage::Serving => work.refresh_rules(),
-        }
-        work.set_node_rows();
-        let chunk = self.config.chunk;
-        while work.draft.rows() < chunk
-            && let Some((_, due)) = self.due.pop_front_if(|(time, _)| *time <= now)
-        {
-            work.retire(due);
-        }
-        while let Some((_, ports)) = self.parked.pop_front_if(|(time, _)| *time <= now) {
-            for id in ports {
-                work.model.queue(id);
-            }
-        }
-        while work.draft.rows() < chunk
-            && let Some(id) = work.model.lost_frontends.pop()
-        {
-            work.drop_frontend(id);
-        }
-        while work.draft.rows() < chunk
-            && let Some(id) = work.model.queue.pop_front()
-        {
-            let Some(port) = work.model.ports.at_mut(id) else {
-                continue;
-            };
-            port.queued = false;
-            self.refused.remove(&id);
-            match work.plan_port(id) {
-                Planned::Done => work.draft.ports.push(id),
-                Planned::Parked => work.draft.parked.push(id),
-                Planned::NoRoom(_) => self.cramped.push(id),
-                Planned::Refused(reason) => {
-                    self.refused.insert(id, reason);
-                }
-            }
-        }
-        while work.draft.rows() < chunk
-            && let Some(id) = work.model.lost_cluster_ips.pop()
-        {
-            work.drop_cluster_ip(id);
-        }
-    }
-
-    /// Gives the sets room for all that is known now.
-    fn size_sets(&self, draft: &mut Draft) {
-        let rows = self.model.expected_rows();
-        for (id, state) in SetId::ALL.into_iter().zip(&mut draft.sets) {
-            if id.is_sized() {
-                let rows = rows[id as usize];
-                state.size = Some(crate::kernel::set::size_for(rows, self.config.max_rows));
-            }
-        }
-    }
-
-    /// Puts the number of the state after this transaction into it.
-    fn mark(&self, draft: &mut Draft) {
-        if let Some(key) = self.state() {
-            draft.delete(SetId::State, 0, key);
-        }
-        let (instance, sequence) = self.next_state();
-        draft.add(
-            SetId::State,
-            0,
-            Key::State { instance, sequence },
-            Datum::None,
-        );
-    }
-
-    fn next_state(&self) -> (u32, u32) {
-        match self.committed {
-            None => (self.config.instance, 1),
-            Some((instance, u32::MAX)) => (instance.wrapping_add(1), 0),
-            Some((instance, sequence)) => (instance, sequence + 1),
-        }
-    }
-
-    /// What a transaction changed is the truth now.
-    fn finish(&mut self, draft: Draft, now: u64) {
-        let hold = ticks(self.config.hold);
-        self.kernel.sets = draft.sets;
-        for due in draft.released {
-            if self.stamp(due, now) {
-                self.due.push_back((now.saturating_add(hold), due));
-            }
-        }
-        for number in draft.freed_groups {
-            self.kernel.groups.free(number);
-        }
-        let rest = match self.stage {
-            // No packet is on its way through rules that were not there.
-            Stage::Absent => 0,
-            Stage::Serving => ticks(self.config.settle),
-        };
-        let ready = now.saturating_add(rest);
-        for number in draft.created_classes {
-            if let Some(class) = self.kernel.classes.at_mut(number) {
-                class.state = State::Ready(ready);
-                class.since = now;
-                self.due
-                    .push_back((now.saturating_add(hold), Due::Class(number)));
-            }
-        }
-        for number in draft.deleted_classes {
-            self.kernel.classes.remove(number);
-        }
-        for id in draft.emptied_cluster_ips {
-            let ip = self.model.cluster_ips.arena.at(id);
-            if ip.is_some_and(|ip| ip.claims == 0 && !ip.present) {
-                self.model.cluster_ips.remove(id);
-            }
-        }
-        for id in draft.ports {
-            if self.model.ports.at(id).is_some_and(|port| port.is_gone()) {
-                self.model.ports.remove(id);
-            }
-        }
-        if !draft.parked.is_empty() {
-            self.parked.push_back((ready, draft.parked));
-        }
-    }
-
-    /// Notes when something went out of use; false if there is nothing left to do about it.
-    fn stamp(&mut self, due: Due, now: u64) -> bool {
-        let stamp = |since: &mut u64| {
-            let pending = *since == PENDING;
-            if pending {
-                *since = now;
-            }
-            pending
-        };
-        match due {
-            Due::Frontend(id) => {
-                let Some(frontend) = self.model.frontends.arena.at_mut(id) else {
-                    return false;
-                };
-                if frontend.is_unused() {
-                    self.model.frontends.remove(id);
-                    return false;
-                }
-                stamp(&mut frontend.since)
-            }
-            Due::Group(number) => self.kernel.groups.at_mut(number).is_some_and(|group| {
-                let tail = stamp(&mut group.facts.tail_since);
-                stamp(&mut group.facts.unused_since) || tail
-            }),
-            Due::Class(number) => self
-                .kernel
-                .classes
-                .at_mut(number)
-                .is_some_and(|class| stamp(&mut class.since)),
-            Due::Hairpin(key) => self
-                .kernel
-                .hairpins
-                .get_mut(&key)
-                .is_some_and(|hairpin| stamp(&mut hairpin.since)),
-        }
-    }
-
-    fn next_time(&self) -> Next {
-        let due = self.due.front().map(|(time, _)| *time);
-        let parked = self.parked.front().map(|(time, _)| *time);
-        match due.into_iter().chain(parked).min() {
-            Some(time) => Next::WaitUntil(Duration::from_nanos(time)),
-            None => Next::Idle,
-        }
     }
 }
 

@@ -79,6 +79,9 @@ pub enum Reason {
         /// Which one.
         map: &'static str,
     },
+    /// Source ranges are not enforced, so addresses they restrict are not served at all.
+    #[error("load-balancer addresses restricted to source ranges are not served")]
+    SourceRanges,
     /// The kernel refused it; tried again when the Service or its endpoints change.
     #[error("refused by the kernel")]
     SetAside,

@@ -36,16 +36,31 @@ pub(crate) struct Shape {
     pub(crate) algorithm: Algorithm,
 }
 
+impl Kind {
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Internal,
+        Self::External,
+        Self::ExternalLocal,
+        Self::Shortcut,
+        Self::Drop,
+    ];
+
+    /// Beginning of its chains' names.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Internal => "internal",
+            Self::External => "external",
+            Self::ExternalLocal => "external-local",
+            Self::Shortcut => "shortcut",
+            Self::Drop => "no-local-endpoint",
+        }
+    }
+}
+
 impl Shape {
     /// Name of its chain; `suffix` tells chains of a rebuilt table from those found in it.
     pub(crate) fn chain(self, suffix: u32) -> Name {
-        let kind = match self.kind {
-            Kind::Internal => "internal",
-            Kind::External => "external",
-            Kind::ExternalLocal => "external-local",
-            Kind::Shortcut => "shortcut",
-            Kind::Drop => "no-local-endpoint",
-        };
+        let kind = self.kind.name();
         match suffix {
             0 => format!("{kind}-{}", self.slots).into(),
             suffix => format!("{kind}-{}-{suffix}", self.slots).into(),
@@ -77,6 +92,12 @@ pub(crate) struct Class {
     pub(crate) since: u64,
 }
 
+/// Shapes with up to so many slots can have any number, bigger ones leave some to them: there is
+/// always a small class for a Service whose own shape is refused.
+const SMALL: u32 = 16;
+/// One number in so many is left to them.
+const KEPT_FOR_SMALL: u32 = 16;
+
 /// All classes, by number.
 #[derive(Debug, Default)]
 pub(crate) struct Classes {
@@ -99,9 +120,15 @@ impl Classes {
         self.arena.at_mut(number.checked_sub(1)?)
     }
 
-    /// A new class; `None` if all numbers are in use.
-    pub(crate) fn insert(&mut self, shape: Shape) -> Option<u32> {
-        if self.arena.len() >= Route::MAX_CLASS as usize {
+    /// A new class; `None` if all numbers are in use, or the last ones are kept for small shapes.
+    pub(crate) fn insert(&mut self, shape: Shape, max: u32) -> Option<u32> {
+        let max = max.min(Route::MAX_CLASS);
+        let kept = if shape.slots > SMALL {
+            max / KEPT_FOR_SMALL
+        } else {
+            0
+        };
+        if self.arena.len() >= (max - kept) as usize {
             return None;
         }
         let id = self.arena.insert(Class {
@@ -113,6 +140,20 @@ impl Classes {
         let number = arena_number(id);
         self.index.insert(shape, number);
         Some(number)
+    }
+
+    /// The usable class most like a shape that cannot be had: with fewer slots.
+    pub(crate) fn next_smaller(&self, shape: Shape, now: u64) -> Option<u32> {
+        let is_usable = |class: &Class| {
+            let other = class.shape;
+            matches!(class.state, State::Ready(from) if from <= now)
+                && (other.kind, other.algorithm) == (shape.kind, shape.algorithm)
+                && (1..shape.slots).contains(&other.slots)
+        };
+        let usable = self.iter().filter(|(_, class)| is_usable(class));
+        usable
+            .max_by_key(|(_, class)| class.shape.slots)
+            .map(|(number, _)| number)
     }
 
     pub(crate) fn remove(&mut self, number: u32) {

@@ -6,7 +6,9 @@ use super::set::{SETS, SetId, SetState};
 use super::{Kernel, Settings};
 use crate::model::Model;
 use crate::model::address::{LocalTarget, Target};
-use crate::plan::{Datum, Family, Key, Name, Row, SetChange, Transaction};
+use crate::plan::{Datum, Family, Key, Name, Route, Row, SetChange, Transaction};
+use crate::planning::growth::Growth;
+use crate::planning::takeover::Leftovers;
 use crate::policy::hairpin::Hairpin;
 
 /// Something that is looked at again some time after it went out of use.
@@ -23,7 +25,7 @@ pub(crate) enum Due {
 pub(crate) enum Undo {
     Frontend {
         id: u32,
-        route: Option<crate::plan::Route>,
+        route: Option<Route>,
         rejects: bool,
         since: u64,
     },
@@ -38,7 +40,7 @@ pub(crate) enum Undo {
     },
     PortHairpins {
         id: u32,
-        hairpins: Option<Box<Vec<LocalTarget>>>,
+        hairpins: Box<[LocalTarget]>,
     },
     Hairpin {
         key: LocalTarget,
@@ -84,6 +86,23 @@ pub(crate) struct Mirror {
     pub(crate) cursor: u32,
 }
 
+/// What a transaction does besides changing rows.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// Nothing.
+    Rows,
+    /// Creates sets.
+    Create,
+    /// Fills a bigger set.
+    Grow(Growth),
+    /// Switches to a bigger set.
+    Switch(Growth),
+    /// Switches the base chains over.
+    TakeOver,
+    /// Deletes names found in the table; the rest is left.
+    CleanUp(Leftovers),
+}
+
 /// A transaction in the making.
 #[derive(Debug)]
 pub(crate) struct Draft {
@@ -112,6 +131,8 @@ pub(crate) struct Draft {
     pub(crate) emptied_cluster_ips: Vec<u32>,
     /// Ports that wait for a class of this transaction.
     pub(crate) parked: Vec<u32>,
+    /// What it does besides rows.
+    pub(crate) step: Step,
     count: usize,
 }
 
@@ -133,6 +154,7 @@ impl Draft {
             deleted_classes: Vec::new(),
             emptied_cluster_ips: Vec::new(),
             parked: Vec::new(),
+            step: Step::Rows,
             count: 0,
         }
     }
@@ -148,7 +170,8 @@ impl Draft {
             self.count += 1;
         }
         self.rows[set as usize].delete.push(key);
-        self.sets[set as usize].rows -= 1;
+        let rows = &mut self.sets[set as usize].rows;
+        *rows = rows.saturating_sub(1);
         self.count += 1;
     }
 

@@ -87,12 +87,6 @@ impl Groups {
         self.arena.free(number.wrapping_sub(1));
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Group)> {
-        self.arena
-            .iter()
-            .map(|(id, group)| (arena_number(id), group))
-    }
-
     /// One above the greatest number in use.
     pub(crate) fn end(&self) -> u32 {
         self.arena.end().saturating_add(1)

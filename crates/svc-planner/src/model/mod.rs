@@ -19,6 +19,7 @@ use self::frontend::{ClusterIps, Frontends};
 use self::interner::Interner;
 use self::service::{Port, Service, Spec};
 use self::slice::Slice;
+use crate::kernel::clock::IN_USE;
 use crate::kernel::set::{SETS, SetId};
 use crate::object::{self, Change, ObjectName};
 use crate::plan::{Family, Key};
@@ -107,6 +108,43 @@ impl Model {
         for id in 0..self.ports.end() {
             self.queue(id);
         }
+    }
+
+    /// The kernel holds nothing of what was planned: everything is to be planned again.
+    pub(crate) fn forget_kernel(&mut self) {
+        for id in 0..self.ports.end() {
+            let Some(port) = self.ports.at_mut(id) else {
+                continue;
+            };
+            (port.cluster_group, port.local_group) = (0, 0);
+            port.hairpins = Box::default();
+            port.set_aside = false;
+            if port.is_gone() {
+                self.ports.remove(id);
+            } else {
+                self.queue(id);
+            }
+        }
+        for id in 0..self.frontends.arena.end() {
+            let Some(frontend) = self.frontends.arena.at_mut(id) else {
+                continue;
+            };
+            (frontend.route, frontend.rejects, frontend.since) = (None, false, IN_USE);
+            if frontend.is_unused() {
+                self.frontends.remove(id);
+            }
+        }
+        for id in 0..self.cluster_ips.arena.end() {
+            let Some(ip) = self.cluster_ips.arena.at_mut(id) else {
+                continue;
+            };
+            ip.present = false;
+            if ip.claims == 0 {
+                self.cluster_ips.remove(id);
+            }
+        }
+        self.lost_frontends.clear();
+        self.lost_cluster_ips.clear();
     }
 
     /// About how many rows the sets will have once everything known is planned.

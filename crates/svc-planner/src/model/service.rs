@@ -82,6 +82,18 @@ impl Spec {
         }))
     }
 
+    /// May only some sources reach its load-balancer addresses?
+    pub(crate) fn is_restricted(&self) -> bool {
+        let admits_all = |range: &IpNet| range.prefix_len() == 0;
+        !self.source_ranges.is_empty() && !self.source_ranges.iter().any(admits_all)
+    }
+
+    /// Does it have addresses that are not served for want of a restriction?
+    pub(crate) fn withholds_addresses(&self) -> bool {
+        let is_balancer = |(_, role): &(Address, Role)| *role == Role::LoadBalancer;
+        self.is_restricted() && self.addresses.iter().any(is_balancer)
+    }
+
     pub(crate) fn cluster_ips(&self) -> impl Iterator<Item = Address> {
         let is_cluster_ip =
             |(address, role): &(Address, Role)| (*role == Role::ClusterIp).then_some(*address);
@@ -109,7 +121,7 @@ pub(crate) struct Port {
     /// Frontends it claims.
     pub(crate) frontends: SmallVec<[u32; 2]>,
     /// Local endpoints it has hairpin rows for.
-    pub(crate) hairpins: Option<Box<Vec<LocalTarget>>>,
+    pub(crate) hairpins: Box<[LocalTarget]>,
 }
 
 impl Port {
@@ -125,7 +137,7 @@ impl Port {
             cluster_group: 0,
             local_group: 0,
             frontends: SmallVec::new(),
-            hairpins: None,
+            hairpins: Box::default(),
         }
     }
 

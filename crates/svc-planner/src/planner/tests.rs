@@ -1,108 +1,22 @@
-//! The planner against rows alone: every deletion must find its row, every addition a free key.
+//! The planner against the fake kernel.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use smallvec::smallvec;
 
 use super::*;
+use crate::fake::quiescence::{self, Windows};
+use crate::fake::{Host, Kernel as Fake, Packet, Verdict};
 use crate::object::{
     Algorithm, Endpoint, EndpointSlice, Node, ObjectName, Protocol, Service, ServicePort,
     SlicePort, TrafficPolicy,
 };
-use crate::plan::Route;
+use crate::plan::{BaseChain, ChainKind, Datum, Hook, Rule, Statement};
 
-/// Rows by set, and chains.
-#[derive(Debug, Default)]
-struct Rows {
-    sets: BTreeMap<Name, BTreeMap<Key, Datum>>,
-    chains: BTreeMap<Name, usize>,
-}
-
-impl Rows {
-    fn apply(&mut self, transaction: &Transaction) {
-        for name in transaction.flush_chains.iter() {
-            *self.chains.get_mut(name).unwrap() = 0;
-        }
-        for set in &transaction.add_sets {
-            assert!(
-                self.sets
-                    .insert(set.name.clone(), BTreeMap::new())
-                    .is_none()
-            );
-        }
-        for chain in &transaction.add_chains {
-            assert!(
-                self.chains.insert(chain.name.clone(), 0).is_none(),
-                "{}",
-                chain.name
-            );
-        }
-        for change in &transaction.elements {
-            let rows = self.sets.get_mut(&change.set).unwrap();
-            for key in &change.delete {
-                assert!(rows.remove(key).is_some(), "no {key:?} in {}", change.set);
-            }
-            for row in &change.add {
-                let before = rows.insert(row.key, row.datum.clone());
-                assert_eq!(before, None, "{:?} in {}", row.key, change.set);
-            }
-        }
-        for rule in &transaction.add_rules {
-            *self.chains.get_mut(&rule.chain).unwrap() += 1;
-        }
-        for name in &transaction.delete_sets {
-            self.sets.remove(name).unwrap();
-        }
-        for name in &transaction.delete_chains {
-            self.chains.remove(name).unwrap();
-        }
-    }
-
-    fn set(&self, name: &str) -> &BTreeMap<Key, Datum> {
-        &self.sets[name]
-    }
-
-    /// Chain and endpoints of a frontend.
-    fn balances(
-        &self,
-        address: &str,
-        port: u16,
-        protocol: Protocol,
-    ) -> Option<(Name, Vec<String>)> {
-        let key = Key::Frontend {
-            address: address.parse().unwrap(),
-            protocol,
-            port,
-        };
-        let Datum::Route(route) = self.set("services").get(&key)? else {
-            panic!("not a route");
-        };
-        let class = Key::Class(route.0 & Route::CLASS_MASK);
-        let Datum::Goto(chain) = &self.set("dispatch")[&class] else {
-            panic!("not a chain");
-        };
-        assert!(self.chains[chain] > 0, "{chain} is empty");
-        let slots: u32 = chain.rsplit('-').next().unwrap().parse().unwrap();
-        let endpoint = |slot| {
-            let key = Key::Slot {
-                group: route.group(),
-                slot,
-            };
-            let Datum::Endpoint { address, port } = self.set("endpoints")[&key] else {
-                panic!("not an endpoint");
-            };
-            format!("{address}:{port}")
-        };
-        let mut endpoints: Vec<_> = (0..slots).map(endpoint).collect();
-        endpoints.sort();
-        Some((chain.clone(), endpoints))
-    }
-}
-
-/// A planner with its table and a clock.
+/// A planner with its kernel and a clock.
 struct Bench {
     planner: Planner,
-    rows: Rows,
+    kernel: Fake,
     now: Duration,
 }
 
@@ -110,7 +24,7 @@ impl Bench {
     fn new(config: Config) -> Self {
         Self {
             planner: Planner::new(Family::Ipv4, config),
-            rows: Rows::default(),
+            kernel: Fake::new(),
             now: Duration::ZERO,
         }
     }
@@ -129,15 +43,21 @@ impl Bench {
     fn run(&mut self, limit: Duration) -> usize {
         let mut changed = 0;
         for _ in 0..1000 {
+            self.now += Duration::from_micros(10);
             match self.planner.next(self.now) {
                 Next::Commit(transaction) => {
                     assert_eq!(self.planner.next(self.now), Next::InFlight);
-                    self.rows.apply(&transaction);
-                    let changes = transaction.elements.iter().filter(|c| &*c.set != "state");
+                    if let Err(error) = self.kernel.apply(&transaction, self.now) {
+                        panic!("{error}\n{transaction:#?}");
+                    }
+                    let changes = transaction
+                        .elements
+                        .iter()
+                        .filter(|c| !c.set.starts_with("state"));
                     changed += changes.map(|c| c.delete.len() + c.add.len()).sum::<usize>();
                     self.planner.committed(self.now);
                 }
-                Next::WaitUntil(time) if time <= limit => self.now = time,
+                Next::WaitUntil(time) if time <= limit => self.now = self.now.max(time),
                 Next::WaitUntil(_) | Next::Idle => return changed,
                 Next::InFlight => panic!("nothing is in flight"),
             }
@@ -148,6 +68,71 @@ impl Bench {
     fn apply(&mut self, change: Change) {
         self.planner.apply(change);
     }
+
+    fn set(&self, name: &str) -> BTreeMap<Key, Datum> {
+        let rows = self.kernel.rows(Family::Ipv4, name).into_iter();
+        rows.map(|row| (row.key, row.datum)).collect()
+    }
+
+    /// Where connections from a pod of this node end.
+    fn verdicts(&self, address: &str, port: u16) -> BTreeSet<String> {
+        let source = "10.0.9.9".parse().unwrap();
+        let address = address.parse().unwrap();
+        let packet = Packet::arriving("pod", source, address, Protocol::Tcp, port);
+        let outcomes = self.kernel.outcomes(&packet, &host());
+        let outcomes = outcomes.into_iter().inspect(|(outcome, _)| {
+            assert!(
+                outcome.scratch == 0 || outcome.verdict == Verdict::Dropped,
+                "{outcome:?}"
+            );
+        });
+        outcomes
+            .map(|(outcome, _)| outcome.verdict.to_string())
+            .collect()
+    }
+
+    fn balances(&self, address: &str) -> Vec<String> {
+        let verdicts = self.verdicts(address, 80).into_iter();
+        verdicts
+            .map(|v| v.trim_start_matches("delivered to ").to_owned())
+            .collect()
+    }
+
+    /// No packet was lost or misled by any commit so far.
+    fn check(&self) {
+        let hold = Duration::from_millis(900);
+        let windows = Windows {
+            hold,
+            settle: Duration::from_millis(4),
+        };
+        let sources = ["10.0.9.9", "203.0.113.2"].map(|source| source.parse().unwrap());
+        let keys = quiescence::frontends(&self.kernel, Family::Ipv4);
+        let packets = keys.into_iter().flat_map(|key| {
+            sources.map(|source| match key {
+                Key::Frontend {
+                    address,
+                    protocol,
+                    port,
+                } => Packet::arriving("eth0", source, address, protocol, port),
+                Key::NodePort { protocol, port } => {
+                    let node = "192.168.0.2".parse().unwrap();
+                    Packet::arriving("eth0", source, node, protocol, port)
+                }
+                key => panic!("{key:?} is no frontend"),
+            })
+        });
+        let packets: Vec<_> = packets.collect();
+        let violations = quiescence::check(&self.kernel, windows, &packets, &host());
+        assert!(violations.is_empty(), "{}", violations[0]);
+        assert_eq!(
+            quiescence::check_order(&self.kernel, Family::Ipv4, hold),
+            []
+        );
+    }
+}
+
+fn host() -> Host {
+    Host::new(["192.168.0.2".parse().unwrap()])
 }
 
 fn name(name: &str) -> ObjectName {
@@ -215,13 +200,9 @@ fn a_service_is_balanced_and_its_change_costs_what_it_changes() {
     bench.apply(Change::Service(service("web", "10.96.0.1")));
     bench.apply(slice("web-a", "web", &["10.0.0.1", "10.0.0.2"]));
     assert_eq!(bench.drain(), 5); // class, ClusterIP, frontend, two slots
-    let (chain, endpoints) = bench.rows.balances("10.96.0.1", 80, Protocol::Tcp).unwrap();
     assert_eq!(
-        (&*chain, endpoints),
-        (
-            "internal-2",
-            vec!["10.0.0.1:8080".into(), "10.0.0.2:8080".into()]
-        )
+        bench.balances("10.96.0.1"),
+        ["10.0.0.1:8080", "10.0.0.2:8080"]
     );
 
     // One endpoint for another: one slot.
@@ -237,15 +218,18 @@ fn a_service_is_balanced_and_its_change_costs_what_it_changes() {
     bench.apply(slice("web-a", "web", &["10.0.0.3", "10.0.0.4"]));
     assert_eq!(bench.settle(), 2 + 2);
     assert_eq!(bench.drain(), 1);
-    let (_, endpoints) = bench.rows.balances("10.96.0.1", 80, Protocol::Tcp).unwrap();
-    assert_eq!(endpoints, ["10.0.0.3:8080", "10.0.0.4:8080"]);
+    assert_eq!(
+        bench.balances("10.96.0.1"),
+        ["10.0.0.3:8080", "10.0.0.4:8080"]
+    );
 
     bench.apply(Change::ServiceGone(name("web")));
     assert_eq!(bench.settle(), 2);
     assert_eq!(bench.drain(), 2);
     for set in ["services", "endpoints", "cluster-ips", "reject-services"] {
-        assert!(bench.rows.set(set).is_empty(), "{set}");
+        assert!(bench.set(set).is_empty(), "{set}");
     }
+    bench.check();
 }
 
 #[test]
@@ -257,25 +241,26 @@ fn a_service_without_endpoints_is_refused_on_all_its_frontends() {
     web.ports[0].node_port = 30_001;
     bench.apply(Change::Service(web));
     bench.drain();
-    assert_eq!(bench.rows.set("reject-services").len(), 3);
-    assert_eq!(bench.rows.set("reject-nodeports").len(), 1);
+    assert_eq!(bench.set("reject-services").len(), 3);
+    assert_eq!(bench.set("reject-nodeports").len(), 1);
     // The refusal outlives the first endpoint.
     bench.apply(slice("web-a", "web", &["10.0.0.1"]));
     bench.settle();
-    assert_eq!(bench.rows.set("services").len(), 3);
-    assert_eq!(bench.rows.set("nodeports").len(), 1);
-    assert_eq!(bench.rows.set("reject-services").len(), 3);
+    assert_eq!(bench.set("services").len(), 3);
+    assert_eq!(bench.set("nodeports").len(), 1);
+    assert_eq!(bench.set("reject-services").len(), 3);
     bench.drain();
-    assert!(bench.rows.set("reject-services").is_empty());
-    assert!(bench.rows.set("reject-nodeports").is_empty());
+    assert!(bench.set("reject-services").is_empty());
+    assert!(bench.set("reject-nodeports").is_empty());
     // And is back with the last one's end, while its slot stays for a while.
     bench.apply(Change::EndpointSliceGone(name("web-a")));
     bench.settle();
-    assert!(bench.rows.set("services").is_empty());
-    assert_eq!(bench.rows.set("reject-services").len(), 3);
-    assert_eq!(bench.rows.set("endpoints").len(), 1);
+    assert!(bench.set("services").is_empty());
+    assert_eq!(bench.set("reject-services").len(), 3);
+    assert_eq!(bench.set("endpoints").len(), 1);
     bench.drain();
-    assert!(bench.rows.set("endpoints").is_empty());
+    assert!(bench.set("endpoints").is_empty());
+    bench.check();
 }
 
 #[test]
@@ -304,12 +289,11 @@ fn a_rejected_transaction_leaves_no_trace() {
         previous = Some(rows);
     }
     bench.drain();
-    let (_, endpoints) = bench.rows.balances("10.96.0.1", 80, Protocol::Tcp).unwrap();
     assert_eq!(
-        endpoints,
+        bench.balances("10.96.0.1"),
         ["10.0.0.2:8080", "10.0.0.3:8080", "10.0.0.4:8080"]
     );
-    assert_eq!(bench.rows.set("hairpin-connections").len(), 1);
+    assert_eq!(bench.set("hairpin-connections").len(), 1);
 }
 
 #[test]
@@ -324,21 +308,15 @@ fn the_older_service_owns_a_shared_address() {
     bench.apply(slice("a", "young", &["10.0.0.1"]));
     bench.apply(slice("b", "old", &["10.0.0.2"]));
     bench.drain();
-    let served = |bench: &Bench| {
-        bench
-            .rows
-            .balances("192.0.2.1", 80, Protocol::Tcp)
-            .unwrap()
-            .1
-    };
-    assert_eq!(served(&bench), ["10.0.0.2:8080"]);
+    let served = |bench: &Bench| bench.balances("192.0.2.1");
+    assert_eq!(served(&bench), ["10.0.0.2:8080, masqueraded"]);
     let [report] = &bench.planner.reports()[..] else {
         panic!("one report");
     };
     assert_eq!(&*report.port.service.name, "young");
     bench.apply(Change::ServiceGone(name("old")));
     bench.drain();
-    assert_eq!(served(&bench), ["10.0.0.1:8080"]);
+    assert_eq!(served(&bench), ["10.0.0.1:8080, masqueraded"]);
     assert_eq!(bench.planner.reports(), []);
 }
 
@@ -355,6 +333,332 @@ fn node_ports_are_served_on_the_nodes_address() {
         zone: None,
     }));
     bench.drain();
-    let listed: Vec<_> = bench.rows.set("nodeport-ips").keys().copied().collect();
+    let listed: Vec<_> = bench.set("nodeport-ips").keys().copied().collect();
     assert_eq!(listed, [Key::Address("192.168.0.2".parse().unwrap())]);
+}
+
+#[test]
+fn policy_local_keeps_external_clients_on_this_node() {
+    let mut bench = Bench::new(Config {
+        local: crate::config::LocalDetector::Cidr("10.0.0.0/8".parse().unwrap()),
+        ..config()
+    });
+    let mut web = service("web", "10.96.0.1");
+    web.load_balancer_ips.push("192.0.2.1".parse().unwrap());
+    web.external_policy = TrafficPolicy::Local;
+    web.internal_policy = TrafficPolicy::Local;
+    bench.apply(Change::Service(web));
+    bench.apply(slice("web-a", "web", &["10.0.0.1@", "10.0.0.2"]));
+    bench.drain();
+    let external = |bench: &Bench| -> Vec<String> {
+        let [source, vip] = ["203.0.113.2", "192.0.2.1"].map(|ip| ip.parse().unwrap());
+        let packet = Packet::arriving("eth0", source, vip, Protocol::Tcp, 80);
+        let outcomes = bench.kernel.outcomes(&packet, &host()).into_iter();
+        outcomes
+            .map(|(outcome, _)| outcome.verdict.to_string())
+            .collect()
+    };
+    assert_eq!(external(&bench), ["delivered to 10.0.0.1:8080"]);
+    assert_eq!(
+        bench.balances("192.0.2.1"),
+        ["10.0.0.1:8080", "10.0.0.2:8080"]
+    );
+    assert_eq!(bench.balances("10.96.0.1"), ["10.0.0.1:8080"]);
+    // None left here: silence, but pods still reach the others through the shortcut.
+    bench.apply(slice("web-a", "web", &["10.0.0.3", "10.0.0.2"]));
+    bench.drain();
+    assert_eq!(external(&bench), ["dropped"]);
+    assert_eq!(
+        bench.balances("192.0.2.1"),
+        ["10.0.0.2:8080", "10.0.0.3:8080"]
+    );
+    assert_eq!(bench.balances("10.96.0.1"), ["dropped"]);
+    bench.apply(Change::EndpointSliceGone(name("web-a")));
+    bench.drain();
+    assert_eq!(external(&bench), ["rejected"]);
+    assert!(bench.set("shortcuts").is_empty() && bench.set("endpoints").is_empty());
+    bench.check();
+}
+
+#[test]
+fn full_maps_are_replaced_while_changes_go_on() {
+    let mut bench = Bench::new(Config {
+        chunk: 300,
+        ..config()
+    });
+    bench.drain();
+    let add = |bench: &mut Bench, from: u32, to: u32| {
+        for i in from..to {
+            let (a, b) = (i / 250, i % 250 + 1);
+            let text = format!("s{i}");
+            bench.apply(Change::Service(service(&text, &format!("10.96.{a}.{b}"))));
+            let endpoints = [format!("10.1.{a}.{b}"), format!("10.2.{a}.{b}")];
+            bench.apply(slice(&text, &text, &[&endpoints[0], &endpoints[1]]));
+        }
+    };
+    add(&mut bench, 0, 700);
+    bench.drain();
+    let sizes = |bench: &Bench| -> Vec<(Name, Option<u32>)> {
+        let sets = bench.kernel.sets(Family::Ipv4).into_iter();
+        sets.filter(|set| set.size.is_some())
+            .map(|set| (set.name.clone(), set.size))
+            .collect()
+    };
+    assert!(
+        sizes(&bench).contains(&("endpoints-1".into(), Some(3072))),
+        "{:?}",
+        sizes(&bench)
+    );
+    add(&mut bench, 700, 1700);
+    // Changes in the midst of it.
+    for round in 0..40 {
+        if let Next::Commit(transaction) = bench.planner.next(bench.now) {
+            bench.kernel.apply(&transaction, bench.now).unwrap();
+            bench.planner.committed(bench.now);
+        }
+        bench.now += Duration::from_millis(50);
+        let text = format!("s{}", round * 17);
+        bench.apply(slice(&text, &text, &["10.3.0.1", "10.3.0.2", "10.3.0.3"]));
+    }
+    bench.drain();
+    assert_eq!(sizes(&bench).len(), 6, "{:?}", sizes(&bench));
+    assert_eq!(bench.kernel.sets(Family::Ipv4).len(), SETS);
+    assert_eq!(
+        bench.balances("10.96.6.1"),
+        ["10.1.6.1:8080", "10.2.6.1:8080"]
+    );
+    assert_eq!(
+        bench.balances("10.96.0.18"),
+        ["10.3.0.1:8080", "10.3.0.2:8080", "10.3.0.3:8080"]
+    );
+    assert_eq!(bench.planner.reports(), []);
+}
+
+#[test]
+fn a_map_at_its_limit_refuses_by_name_and_serves_the_rest() {
+    let mut bench = Bench::new(Config {
+        max_rows: 3,
+        ..config()
+    });
+    for (text, ip) in [("a", "10.96.0.1"), ("b", "10.96.0.2")] {
+        bench.apply(Change::Service(service(text, ip)));
+        bench.apply(slice(text, text, &["10.0.0.1", "10.0.0.2"]));
+    }
+    bench.drain();
+    let [report] = &bench.planner.reports()[..] else {
+        panic!("one report");
+    };
+    assert_eq!(
+        (&*report.port.service.name, &report.reason),
+        ("b", &Reason::MapFull { map: "endpoints" })
+    );
+    assert_eq!(bench.balances("10.96.0.1").len(), 2);
+    bench.apply(Change::ServiceGone(name("a")));
+    bench.drain();
+    assert_eq!(bench.planner.reports(), []);
+    assert_eq!(bench.balances("10.96.0.2").len(), 2);
+    bench.check();
+}
+
+/// A table like kube-proxy's: names in common, others besides, one base chain at another priority.
+fn foreign_table(kernel: &mut Fake) -> Inventory {
+    let base = |name: &str, kind, hook, priority| Chain {
+        name: name.into(),
+        base: Some(BaseChain {
+            kind,
+            hook,
+            priority,
+        }),
+    };
+    let regular = |name: &str| Chain {
+        name: name.into(),
+        base: None,
+    };
+    let chains = vec![
+        regular("services"),
+        regular("service-X/web"),
+        regular("internal-2"),
+        base("nat-prerouting", ChainKind::Nat, Hook::Prerouting, -90),
+        base("filter-input", ChainKind::Filter, Hook::Input, 0),
+        base("filter-old", ChainKind::Filter, Hook::Forward, 5),
+    ];
+    let jump = |chain: &str, to: &str| Rule {
+        chain: chain.into(),
+        statements: vec![Statement::Jump(to.into())],
+        comment: None,
+    };
+    let set = crate::plan::Set {
+        name: "cluster-ips".into(),
+        key: crate::plan::KeyType::Address,
+        data: crate::plan::DataType::None,
+        interval: false,
+        dynamic: false,
+        size: None,
+    };
+    let transaction = Transaction {
+        add_table: true,
+        add_sets: vec![set],
+        add_chains: chains.clone(),
+        add_rules: vec![
+            jump("services", "service-X/web"),
+            jump("nat-prerouting", "services"),
+        ],
+        ..Transaction::new(Family::Ipv4)
+    };
+    kernel.apply(&transaction, Duration::ZERO).unwrap();
+    Inventory {
+        chains,
+        sets: vec!["cluster-ips".into()],
+    }
+}
+
+#[test]
+fn a_foreign_table_is_taken_over() {
+    let mut bench = Bench::new(Config {
+        chunk: 4,
+        ..config()
+    });
+    let found = foreign_table(&mut bench.kernel);
+    bench.planner.rebuild(found);
+    for i in 1..9 {
+        bench.apply(Change::Service(service(
+            &format!("s{i}"),
+            &format!("10.96.0.{i}"),
+        )));
+        bench.apply(slice(
+            &format!("s{i}"),
+            &format!("s{i}"),
+            &["10.0.0.1", "10.0.0.2"],
+        ));
+    }
+    bench.drain();
+    let chains: Vec<_> = bench.kernel.chains(Family::Ipv4);
+    let names: Vec<&str> = chains.iter().map(|(name, _)| &**name).collect();
+    assert!(
+        !names
+            .iter()
+            .any(|name| name.contains('/') || *name == "filter-old"),
+        "{names:?}"
+    );
+    assert!(
+        names.contains(&"internal-2-1") && !names.contains(&"internal-2"),
+        "{names:?}"
+    );
+    let priority = chains
+        .iter()
+        .find(|(name, _)| &**name == "nat-prerouting")
+        .unwrap()
+        .1;
+    assert_eq!(priority.unwrap().priority, -100);
+    assert_eq!(bench.set("cluster-ips-1").len(), 8);
+    assert_eq!(bench.kernel.sets(Family::Ipv4).len(), SETS);
+    assert_eq!(bench.balances("10.96.0.8").len(), 2);
+
+    // And once more, beside our own.
+    let found = Inventory {
+        chains: chains
+            .into_iter()
+            .map(|(name, base)| Chain { name, base })
+            .collect(),
+        sets: bench
+            .kernel
+            .sets(Family::Ipv4)
+            .iter()
+            .map(|set| set.name.clone())
+            .collect(),
+    };
+    bench.kernel.forget_history();
+    bench.planner.rebuild(found);
+    bench.drain();
+    assert_eq!(bench.kernel.sets(Family::Ipv4).len(), SETS);
+    assert_eq!(bench.set("cluster-ips-2").len(), 8);
+    assert_eq!(bench.balances("10.96.0.8").len(), 2);
+    bench.check();
+}
+
+#[test]
+fn an_offender_is_set_aside_until_it_changes() {
+    let mut bench = Bench::new(config());
+    bench.drain();
+    for (text, ip) in [("a", "10.96.0.1"), ("b", "10.96.0.2")] {
+        bench.apply(Change::Service(service(text, ip)));
+        bench.apply(slice(text, text, &["10.0.0.1"]));
+    }
+    bench.settle();
+    bench.apply(slice("a", "a", &["10.0.0.3"]));
+    bench.apply(slice("b", "b", &["10.0.0.3"]));
+    let Next::Commit(transaction) = bench.planner.next(bench.now) else {
+        panic!("nothing to commit");
+    };
+    let change = &transaction.elements[0];
+    assert_eq!(&*change.set, "endpoints");
+    let offender = bench.planner.owner(&change.delete[0]).unwrap();
+    bench.planner.rejected(bench.now, Some(&offender));
+    bench.drain();
+    let [report] = &bench.planner.reports()[..] else {
+        panic!("one report");
+    };
+    assert_eq!(
+        (&report.port, &report.reason),
+        (&offender, &Reason::SetAside)
+    );
+    let moved = ["10.96.0.1", "10.96.0.2"].map(|ip| bench.balances(ip) == ["10.0.0.3:8080"]);
+    assert_eq!(moved.iter().filter(|moved| **moved).count(), 1);
+    let text = offender.service.name;
+    bench.apply(slice(&text, &text, &["10.0.0.4"]));
+    bench.drain();
+    assert_eq!(bench.planner.reports(), []);
+}
+
+#[test]
+fn restricted_load_balancer_addresses_stay_closed() {
+    let mut bench = Bench::new(config());
+    let mut web = service("web", "10.96.0.1");
+    web.load_balancer_ips.push("192.0.2.1".parse().unwrap());
+    web.source_ranges.push("203.0.113.0/24".parse().unwrap());
+    bench.apply(Change::Service(web.clone()));
+    bench.apply(slice("web-a", "web", &["10.0.0.1"]));
+    bench.drain();
+    assert_eq!(bench.verdicts("192.0.2.1", 80), ["untouched".into()].into());
+    assert_eq!(bench.balances("10.96.0.1"), ["10.0.0.1:8080"]);
+    assert_eq!(bench.planner.reports()[0].reason, Reason::SourceRanges);
+    web.source_ranges.push("0.0.0.0/0".parse().unwrap());
+    bench.apply(Change::Service(web));
+    bench.drain();
+    assert_eq!(bench.balances("192.0.2.1"), ["10.0.0.1:8080, masqueraded"]);
+    assert_eq!(bench.planner.reports(), []);
+}
+
+#[test]
+fn without_classes_left_a_service_is_balanced_over_some_of_its_endpoints() {
+    let mut bench = Bench::new(Config {
+        max_classes: 34,
+        ..config()
+    });
+    bench.drain();
+    let addresses: Vec<String> = (1..=40).map(|i| format!("10.0.0.{i}")).collect();
+    let addresses: Vec<&str> = addresses.iter().map(|address| &**address).collect();
+    for count in 1..=40 {
+        let text = format!("s{count}");
+        bench.apply(Change::Service(service(&text, &format!("10.96.0.{count}"))));
+        bench.apply(slice(&text, &text, &addresses[..count]));
+        bench.drain();
+    }
+    assert_eq!(bench.planner.classes(), 32);
+    let reports = bench.planner.reports();
+    assert_eq!(reports.len(), 8);
+    for report in reports {
+        let count: u32 = report.port.service.name[1..].parse().unwrap();
+        assert_eq!(report.reason, Reason::NoClass { slots: count });
+        assert_eq!(bench.balances(&format!("10.96.0.{count}")).len(), 32);
+    }
+    // Small shapes still have numbers; and what becomes free is used.
+    bench.apply(slice("s40", "s40", &[]));
+    let mut web = service("web", "10.96.1.1");
+    web.external_ips.push("192.0.2.1".parse().unwrap());
+    bench.apply(Change::Service(web));
+    bench.apply(slice("web", "web", &["10.0.0.1"]));
+    bench.drain();
+    assert_eq!(bench.balances("192.0.2.1").len(), 1);
+    assert_eq!(bench.planner.classes(), 33);
 }

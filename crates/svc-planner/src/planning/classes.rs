@@ -22,7 +22,7 @@ impl Work<'_> {
     /// Asks for a class; one that is missing is created with this transaction.
     pub(super) fn class(&mut self, shape: Shape) -> Availability {
         let Some(number) = self.kernel.classes.find(shape) else {
-            let Some(number) = self.kernel.classes.insert(shape) else {
+            let Some(number) = self.kernel.classes.insert(shape, self.config.max_classes) else {
                 return Availability::Exhausted;
             };
             self.draft.undo.push(Undo::ClassAdded(number));

@@ -1,11 +1,13 @@
 //! From what is wanted and what the kernel holds to transactions.
 
 mod classes;
+pub(crate) mod growth;
 mod port;
 mod retire;
 mod rows;
 mod slots;
 mod table;
+pub(crate) mod takeover;
 
 use crate::config::Config;
 use crate::kernel::Kernel;

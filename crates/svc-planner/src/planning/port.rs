@@ -24,8 +24,10 @@ pub(crate) enum Planned {
     Done,
     /// Its classes come with this transaction, its rows with a later one.
     Parked,
-    /// It waits until this set is replaced by a bigger one.
-    NoRoom(SetId),
+    /// It waits until this set is replaced by one with room for so many more rows.
+    NoRoom(SetId, u32),
+    /// Its rows are in the transaction, but not all it asks for can be served.
+    Partly(Reason),
     /// It cannot be served; its rows stay as they were.
     Refused(Reason),
 }
@@ -36,6 +38,16 @@ struct Fates {
     /// If it has frontends that are reached from outside.
     external: Option<Fate>,
     algorithm: Algorithm,
+    withholds_addresses: bool,
+}
+
+/// Numbers of a port's classes.
+struct PortClasses {
+    internal: Option<u32>,
+    external: Option<u32>,
+    shortcut: Option<u32>,
+    /// A class chooses from fewer endpoints than there are.
+    shortage: Option<Reason>,
 }
 
 impl Fates {
@@ -61,7 +73,7 @@ impl Work<'_> {
         };
         if port.is_gone() {
             self.set_groups(id, 0, 0);
-            self.set_hairpins(id, None);
+            self.set_hairpins(id, Box::default());
             return Planned::Done;
         }
         self.selection.select(self.model, port);
@@ -72,7 +84,7 @@ impl Work<'_> {
         if let Err(obstacle) = self.check_room(id, &fates) {
             return obstacle;
         }
-        let (internal, external, shortcut) = match self.classes(&fates) {
+        let classes = match self.classes(&fates) {
             Ok(classes) => classes,
             Err(obstacle) => return obstacle,
         };
@@ -87,7 +99,12 @@ impl Work<'_> {
         let endpoints = core::mem::take(&mut self.selection.local);
         if local != 0 {
             self.set_slots(local, &endpoints);
-            self.set_shortcut(local, shortcut.and_then(|class| Route::new(class, cluster)));
+            self.set_shortcut(
+                local,
+                classes
+                    .shortcut
+                    .and_then(|class| Route::new(class, cluster)),
+            );
         }
         self.selection.local = endpoints;
 
@@ -102,8 +119,8 @@ impl Work<'_> {
                 .and_then(|class| Route::new(class, group))
                 .map_or(Goal::Reject, Goal::Route)
         };
-        let internal = goal(fates.internal, internal);
-        let external = fates.external.map(|fate| goal(fate, external));
+        let internal = goal(fates.internal, classes.internal);
+        let external = fates.external.map(|fate| goal(fate, classes.external));
         for (frontend, role) in self.owned_frontends(id) {
             let goal = if role.is_external() {
                 external
@@ -119,7 +136,11 @@ impl Work<'_> {
         self.selection
             .note_local(fates.uses_cluster(), fates.uses_local());
         self.set_hairpins(id, hairpin::wanted(self.selection, protocol));
-        Planned::Done
+        let withheld = fates.withholds_addresses.then_some(Reason::SourceRanges);
+        match classes.shortage.or(withheld) {
+            Some(reason) => Planned::Partly(reason),
+            None => Planned::Done,
+        }
     }
 
     fn fates(&self, port: &Port) -> Option<Fates> {
@@ -131,19 +152,15 @@ impl Work<'_> {
             internal: traffic_policy::internal(spec.internal_policy, self.selection),
             external: is_external.then_some(external),
             algorithm: spec.algorithm,
+            withholds_addresses: spec.withholds_addresses(),
         })
     }
 
-    /// Numbers of the classes of internal frontends, external ones, and the shortcut.
-    fn classes(
-        &mut self,
-        fates: &Fates,
-    ) -> Result<(Option<u32>, Option<u32>, Option<u32>), Planned> {
+    /// Its classes, unless some are still to come.
+    fn classes(&mut self, fates: &Fates) -> Result<PortClasses, Planned> {
         let count = |endpoints: usize| u32::try_from(endpoints).unwrap_or(u32::MAX);
-        let (cluster, local) = (
-            count(self.selection.cluster.len()),
-            count(self.selection.local.len()),
-        );
+        let cluster = count(self.selection.cluster.len());
+        let local = count(self.selection.local.len());
         let shape = |kind, slots| {
             Some(Shape {
                 kind,
@@ -169,23 +186,38 @@ impl Work<'_> {
         ];
         let mut numbers = [None; 3];
         let mut parked = false;
+        let mut shortage = None;
         for (number, shape) in numbers.iter_mut().zip(shapes) {
             let Some(shape) = shape else {
                 continue;
             };
-            match self.class(shape) {
-                Availability::Ready(class) => *number = Some(class),
-                Availability::Later => parked = true,
-                Availability::Exhausted => {
-                    return Err(Planned::Refused(Reason::NoClass { slots: shape.slots }));
+            *number = match self.class(shape) {
+                Availability::Ready(class) => Some(class),
+                Availability::Later => {
+                    parked = true;
+                    None
                 }
-            }
+                Availability::Exhausted => {
+                    // Some of the endpoints are better than none.
+                    let reason = Reason::NoClass { slots: shape.slots };
+                    let Some(class) = self.kernel.classes.next_smaller(shape, self.now) else {
+                        return Err(Planned::Refused(reason));
+                    };
+                    shortage = Some(reason);
+                    Some(class)
+                }
+            };
         }
         if parked {
             return Err(Planned::Parked);
         }
         let [internal, external, shortcut] = numbers;
-        Ok((internal, external, shortcut))
+        Ok(PortClasses {
+            internal,
+            external,
+            shortcut,
+            shortage,
+        })
     }
 
     /// Groups of the cluster's and of this node's endpoints, 0 where there is none.
@@ -280,7 +312,7 @@ impl Work<'_> {
             if rows > state.room() {
                 return Err(
                     if state.size.is_some_and(|size| size < self.config.max_rows) {
-                        Planned::NoRoom(set)
+                        Planned::NoRoom(set, rows)
                     } else {
                         Planned::Refused(Reason::MapFull { map: set.name() })
                     },

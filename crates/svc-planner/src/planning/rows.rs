@@ -157,7 +157,7 @@ impl Work<'_> {
     }
 
     /// Brings a port's hairpin rows in line with a sorted list.
-    pub(super) fn set_hairpins(&mut self, id: u32, wanted: Option<Box<Vec<LocalTarget>>>) {
+    pub(super) fn set_hairpins(&mut self, id: u32, wanted: Box<[LocalTarget]>) {
         let Some(port) = self
             .model
             .ports
@@ -166,15 +166,10 @@ impl Work<'_> {
         else {
             return;
         };
-        let before = core::mem::replace(&mut port.hairpins, wanted.clone());
-        let list = |hairpins: &Option<Box<Vec<LocalTarget>>>| -> Vec<LocalTarget> {
-            hairpins.as_deref().cloned().unwrap_or_default()
-        };
-        let (old, new) = (list(&before), list(&wanted));
-        self.draft.undo.push(Undo::PortHairpins {
-            id,
-            hairpins: before,
-        });
+        let new = wanted.clone();
+        let old = core::mem::replace(&mut port.hairpins, wanted);
+        let hairpins = old.clone();
+        self.draft.undo.push(Undo::PortHairpins { id, hairpins });
         let missing = |from: &[LocalTarget], key: &LocalTarget| {
             from.binary_search_by_key(&key.target, |other| other.target)
                 .is_err()

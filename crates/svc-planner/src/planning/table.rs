@@ -19,29 +19,37 @@ impl Work<'_> {
 
     /// Creates all chains but those of classes, with their rules.
     pub(crate) fn create_chains(&mut self) {
-        self.refresh_rules_of_configuration();
+        self.adopt_configuration();
         self.draft.transaction.add_chains.extend(chains());
-        let rules = self.layout().rules();
-        self.draft.transaction.add_rules.extend(rules);
+        self.add_fixed_rules();
     }
 
-    /// Brings rules in line when the configuration or the Node ask for others.
-    pub(crate) fn refresh_rules(&mut self) {
-        if self.refresh_rules_of_configuration() {
-            self.rewrite_rules();
+    /// Brings rules in line when the configuration or the Node ask for others. `fixed`: those of
+    /// the chains that do not belong to classes, too.
+    pub(crate) fn refresh_rules(&mut self, fixed: bool) {
+        if self.adopt_configuration() {
+            self.rewrite_rules(fixed);
         }
     }
 
-    /// Rewrites the rules of all chains.
-    pub(crate) fn rewrite_rules(&mut self) {
-        let mut names: Vec<Name> = chains().into_iter().map(|chain| chain.name).collect();
-        let mut rules = self.layout().rules();
+    /// Rewrites the rules of all chains. No class may have been created in this transaction.
+    pub(crate) fn rewrite_rules(&mut self, fixed: bool) {
         for (_, class) in self.kernel.classes.iter() {
             let name = class.shape.chain(self.kernel.chain_suffix);
-            rules.extend(self.class_rules(class.shape, &name));
-            names.push(name);
+            let rules = self.class_rules(class.shape, &name);
+            self.draft.transaction.flush_chains.push(name);
+            self.draft.transaction.add_rules.extend(rules);
         }
-        self.draft.transaction.flush_chains.extend(names);
+        if fixed {
+            let names = chains().into_iter().map(|chain| chain.name);
+            self.draft.transaction.flush_chains.extend(names);
+            self.add_fixed_rules();
+        }
+    }
+
+    /// Adds the rules of the chains that do not belong to classes.
+    pub(super) fn add_fixed_rules(&mut self) {
+        let rules = self.layout().rules();
         self.draft.transaction.add_rules.extend(rules);
     }
 
@@ -111,7 +119,7 @@ impl Work<'_> {
     }
 
     /// True if rules have to change.
-    fn refresh_rules_of_configuration(&mut self) -> bool {
+    pub(super) fn adopt_configuration(&mut self) -> bool {
         let masquerade = Masquerade::new(self.model.family, self.config, &self.model.node);
         let all_addresses = self.node_ports() == NodePortMatch::All;
         let wanted = (masquerade, all_addresses);

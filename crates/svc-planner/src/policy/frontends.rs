@@ -80,7 +80,10 @@ impl Model {
             port: port_number,
         };
         for (address, role) in &spec.addresses {
-            wanted.push((key(Some(*address), port.port), *role));
+            // Better closed than open to everybody.
+            if *role != Role::LoadBalancer || !spec.is_restricted() {
+                wanted.push((key(Some(*address), port.port), *role));
+            }
         }
         if port.node_port != 0 {
             wanted.push((key(None, port.node_port), Role::NodePort));

@@ -23,14 +23,11 @@ impl Hairpin {
 }
 
 /// The rows a Service port needs, sorted.
-pub(crate) fn wanted(endpoints: &Selection, protocol: Protocol) -> Option<Box<Vec<LocalTarget>>> {
-    if endpoints.on_this_node.is_empty() {
-        return None;
-    }
+pub(crate) fn wanted(endpoints: &Selection, protocol: Protocol) -> Box<[LocalTarget]> {
     let local = endpoints.on_this_node.iter();
     let mut wanted: Vec<_> = local
         .map(|&target| LocalTarget { target, protocol })
         .collect();
     wanted.sort_unstable_by_key(|local| local.target);
-    Some(Box::new(wanted))
+    wanted.into_boxed_slice()
 }

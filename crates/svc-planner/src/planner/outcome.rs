@@ -1,0 +1,201 @@
+//! What follows from a commit, and from a rejection.
+
+use super::{Planner, Stage};
+use crate::kernel::class::State;
+use crate::kernel::clock::{PENDING, ticks};
+use crate::kernel::draft::{Draft, Due, Step, Undo};
+use crate::kernel::set::SETS;
+use crate::planning::takeover::Leftovers;
+use crate::report::Reason;
+
+/// After a rejection leftovers are tried again only so many times the hold time later.
+const LEFTOVERS_PATIENCE: u64 = 10;
+
+impl Planner {
+    /// What a transaction changed is the truth now.
+    pub(super) fn finish(&mut self, draft: Draft, now: u64) {
+        let hold = ticks(self.config.hold);
+        // No packet is on its way through rules that were not there.
+        let rest = match self.stage {
+            Stage::Serving => ticks(self.config.settle),
+            Stage::Absent | Stage::Foreign(_) | Stage::Filling(_) => 0,
+        };
+        let ready = now.saturating_add(rest);
+        let freed = !draft.freed_groups.is_empty() || !draft.deleted_classes.is_empty();
+        let shrunk = draft
+            .sets
+            .iter()
+            .zip(&self.kernel.sets)
+            .any(|(new, old)| new.rows < old.rows);
+        self.kernel.sets = draft.sets;
+        for due in draft.released {
+            if self.stamp(due, now) {
+                self.due.push_back((now.saturating_add(hold), due));
+            }
+        }
+        for number in draft.freed_groups {
+            self.kernel.groups.free(number);
+        }
+        for number in draft.created_classes {
+            if let Some(class) = self.kernel.classes.at_mut(number) {
+                class.state = State::Ready(ready);
+                class.since = now;
+                self.due
+                    .push_back((now.saturating_add(hold), Due::Class(number)));
+            }
+        }
+        for number in draft.deleted_classes {
+            self.kernel.classes.remove(number);
+        }
+        for id in draft.emptied_cluster_ips {
+            let ip = self.model.cluster_ips.arena.at(id);
+            if ip.is_some_and(|ip| ip.claims == 0 && !ip.present) {
+                self.model.cluster_ips.remove(id);
+            }
+        }
+        for id in draft.ports {
+            if self.model.ports.at(id).is_some_and(|port| port.is_gone()) {
+                self.model.ports.remove(id);
+            }
+        }
+        if !draft.parked.is_empty() {
+            self.parked.push_back((ready, draft.parked));
+        }
+        if freed || shrunk {
+            self.retry_refused();
+        }
+        self.finish_step(draft.step, now);
+    }
+
+    /// What a transaction changed is not so.
+    pub(super) fn take_back(&mut self, mut draft: Draft, now: u64) {
+        for undo in &draft.undo {
+            match undo {
+                Undo::Frontend { id, .. } => self.model.lost_frontends.push(*id),
+                Undo::ClusterIp { id, .. } => self.model.lost_cluster_ips.push(*id),
+                _ => {}
+            }
+        }
+        draft.take_back(&mut self.model, &mut self.kernel);
+        for due in draft.consumed {
+            self.due.push_front((now, due));
+        }
+        for port in draft.ports.into_iter().chain(draft.parked) {
+            self.model.queue(port);
+        }
+        if let Step::CleanUp(_) = draft.step
+            && let Some((due, _)) = self.leftovers.front_mut()
+        {
+            let patience = ticks(self.config.hold).saturating_mul(LEFTOVERS_PATIENCE);
+            *due = now.saturating_add(patience);
+        }
+    }
+
+    /// A port is not planned until it changes.
+    pub(super) fn set_aside(&mut self, id: u32) {
+        if let Some(port) = self.model.ports.at_mut(id) {
+            port.set_aside = true;
+            self.refused.insert(id, Reason::SetAside);
+        }
+    }
+
+    fn finish_step(&mut self, step: Step, now: u64) {
+        match step {
+            Step::Rows => {}
+            Step::Create => {
+                self.stage = match core::mem::replace(&mut self.stage, Stage::Serving) {
+                    Stage::Foreign(found) => Stage::Filling(found),
+                    _ => Stage::Serving,
+                };
+            }
+            Step::Grow(growth) => self.growth = Some(growth),
+            Step::Switch(growth) => {
+                self.growth = None;
+                self.lacking = [0; SETS];
+                for id in core::mem::take(&mut self.cramped) {
+                    self.model.queue(id);
+                }
+                let sets = vec![growth.replaced];
+                self.leave(
+                    Leftovers {
+                        sets,
+                        ..Leftovers::default()
+                    },
+                    now,
+                );
+            }
+            Step::TakeOver => {
+                if let Stage::Filling(found) = core::mem::replace(&mut self.stage, Stage::Serving) {
+                    self.leave(Leftovers::of(found), now);
+                }
+            }
+            Step::CleanUp(rest) => {
+                self.leftovers.pop_front();
+                if !rest.is_empty() {
+                    // Chains outlive the rows that led to them.
+                    let last_step = rest.flush.is_empty() && rest.sets.is_empty();
+                    let hold = if last_step {
+                        ticks(self.config.hold)
+                    } else {
+                        0
+                    };
+                    self.leftovers.push_front((now.saturating_add(hold), rest));
+                }
+            }
+        }
+    }
+
+    fn leave(&mut self, leftovers: Leftovers, now: u64) {
+        let due = now.saturating_add(ticks(self.config.hold));
+        self.leftovers.push_back((due, leftovers));
+    }
+
+    /// Something became free that ports may have lacked.
+    fn retry_refused(&mut self) {
+        for (id, reason) in &self.refused {
+            match reason {
+                Reason::NoClass { .. } | Reason::NoGroup | Reason::MapFull { .. } => {
+                    self.model.queue(*id);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Notes when something went out of use; false if there is nothing left to do about it.
+    fn stamp(&mut self, due: Due, now: u64) -> bool {
+        let stamp = |since: &mut u64| {
+            let pending = *since == PENDING;
+            if pending {
+                *since = now;
+            }
+            pending
+        };
+        match due {
+            Due::Frontend(id) => {
+                let Some(frontend) = self.model.frontends.arena.at_mut(id) else {
+                    return false;
+                };
+                if frontend.is_unused() {
+                    self.model.frontends.remove(id);
+                    return false;
+                }
+                stamp(&mut frontend.since)
+            }
+            Due::Group(number) => self.kernel.groups.at_mut(number).is_some_and(|group| {
+                let tail = stamp(&mut group.facts.tail_since);
+                stamp(&mut group.facts.unused_since) || tail
+            }),
+            Due::Class(number) => self
+                .kernel
+                .classes
+                .at_mut(number)
+                .is_some_and(|class| stamp(&mut class.since)),
+            Due::Hairpin(key) => self
+                .kernel
+                .hairpins
+                .get_mut(&key)
+                .is_some_and(|hairpin| stamp(&mut hairpin.since)),
+        }
+    }
+}
