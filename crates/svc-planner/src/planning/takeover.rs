@@ -69,13 +69,16 @@ impl Inventory {
 
     /// A suffix of class chains' names that is above all found.
     pub(crate) fn free_suffix(&self) -> u32 {
-        let suffix = |chain: &Chain| {
-            let rest = Kind::ALL
-                .into_iter()
-                .find_map(|kind| chain.name.strip_prefix(kind.name())?.strip_prefix('-'))?;
-            let mut numbers = rest.split('-').map(str::parse::<u32>);
+        let suffix_of = |chain: &Chain, kind: Kind| {
+            let numbers = chain.name.strip_prefix(kind.name())?.strip_prefix('-')?;
+            let mut numbers = numbers.split('-').map(str::parse::<u32>);
             numbers.next()?.ok()?;
             numbers.next().map_or(Some(0), Result::ok)
+        };
+        let suffix = |chain: &Chain| {
+            Kind::ALL
+                .into_iter()
+                .find_map(|kind| suffix_of(chain, kind))
         };
         let greatest = self.chains.iter().filter_map(suffix).max();
         greatest.map_or(0, |suffix| suffix.saturating_add(1))
