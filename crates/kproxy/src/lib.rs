@@ -4,6 +4,8 @@
 #![forbid(unsafe_code)]
 
 pub mod api;
+pub mod cli;
+pub mod engine;
 pub mod ingest;
 pub mod lab;
 pub mod lower;

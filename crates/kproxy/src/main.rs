@@ -1,3 +1,5 @@
-//! kproxy command line.
+//! The program `kproxy`; see the library.
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    kproxy::cli::main()
+}

@@ -1,0 +1,141 @@
+//! `kproxy apply`.
+
+use core::fmt::Write as _;
+use core::time::Duration;
+use std::path::PathBuf;
+use std::thread;
+use std::time::Instant;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::{CliError, Exit, Global, Printer, ProxyOptions};
+use crate::engine::{Applied, Engine, Wait};
+use crate::ingest::Severity;
+use crate::manifest::{Input, Source};
+
+/// Program the kernel once from manifests
+///
+/// What is not in the manifests any more is removed. Rows that packets may still be on their way
+/// through are only marked for removal; a later `apply` or `run` removes them, or this one with
+/// --wait-deferred (about a second).
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  kubectl get services,endpointslices,nodes -A -o json | kproxy apply -f -
+  kproxy apply -f manifests/ --cluster-cidr 10.244.0.0/16
+  kproxy apply -f cluster.yaml --netns blue -o json")]
+pub(super) struct Apply {
+    /// Manifests: files or folders of YAML or JSON, `-` for standard input
+    #[arg(long, short, required = true, value_name = "FILE|DIR")]
+    filename: Vec<PathBuf>,
+
+    /// Wait until everything is removed that is to be removed
+    #[arg(long)]
+    wait_deferred: bool,
+
+    #[command(flatten)]
+    proxy: ProxyOptions,
+}
+
+/// What was done.
+#[derive(Debug, Default, Serialize)]
+struct Summary {
+    /// Objects read.
+    objects: u64,
+    /// Objects of other kinds.
+    ignored: u64,
+    /// Problems with the input.
+    problems: usize,
+    /// Service ports that are not, or not fully, served.
+    refused: usize,
+    /// Seconds spent reading.
+    read_seconds: f64,
+    /// Transactions.
+    transactions: Vec<Applied>,
+}
+
+impl Apply {
+    pub(super) fn run(self, global: &Global) -> Result<Exit, CliError> {
+        let mut engine = Engine::open(&global.netns(), |family| self.proxy.config(family))?;
+        engine.adopt()?;
+        let mut summary = Summary::default();
+        let reading = Instant::now();
+        let mut source = Source::new(&self.proxy.node_name());
+        for path in &self.filename {
+            source.load(&Input::from(path.as_path()), |change| engine.apply(change));
+        }
+        summary.read_seconds = reading.elapsed().as_secs_f64();
+        summary.objects = source.stats().objects;
+        summary.ignored = source.stats().ignored;
+        let mut complete = true;
+        for problem in source.take_problems() {
+            complete &= problem.fault.severity() == Severity::Warning;
+            summary.problems += 1;
+            eprintln!("{problem}");
+        }
+        self.program(&mut engine, &mut summary)?;
+        for (family, report) in engine.reports() {
+            complete = false;
+            summary.refused += 1;
+            eprintln!(
+                "{family:?}: Service port {}: error: {}",
+                report.port, report.reason
+            );
+        }
+        Printer::new(global.output).print(&summary, text)?;
+        Ok(if complete {
+            Exit::Done
+        } else {
+            Exit::Incomplete
+        })
+    }
+
+    fn program(&self, engine: &mut Engine, summary: &mut Summary) -> Result<(), CliError> {
+        let settle = svc_planner::Config::default().settle;
+        loop {
+            let wait = engine.sync(|applied, _| {
+                tracing::info!("{applied}");
+                summary.transactions.push(*applied);
+            })?;
+            let Wait::Until(time) = wait else {
+                return Ok(());
+            };
+            let left = time.saturating_sub(engine.clock().now());
+            // Services wait that long for their chains; whatever takes longer is removal.
+            if left > settle && !self.wait_deferred {
+                return Ok(());
+            }
+            thread::sleep(left);
+        }
+    }
+}
+
+fn text(out: &mut String, summary: &Summary) {
+    let total = |part: fn(&Applied) -> Duration| {
+        let sum: Duration = summary.transactions.iter().map(part).sum();
+        sum.as_secs_f64() * 1e3
+    };
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        out,
+        "{} objects read in {:.1} ms; {} transactions, {} operations, {} rows, {} bytes: \
+         plan {:.1} ms, encode {:.1} ms, commit {:.1} ms",
+        summary.objects,
+        summary.read_seconds * 1e3,
+        summary.transactions.len(),
+        summary
+            .transactions
+            .iter()
+            .map(|it| u64::from(it.operations))
+            .sum::<u64>(),
+        summary.transactions.iter().map(|it| it.rows).sum::<usize>(),
+        summary
+            .transactions
+            .iter()
+            .map(|it| it.bytes)
+            .sum::<usize>(),
+        total(|it| it.plan),
+        total(|it| it.encode),
+        total(|it| it.commit),
+    );
+}

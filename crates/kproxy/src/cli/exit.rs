@@ -1,0 +1,40 @@
+//! Exit codes.
+
+use std::process::ExitCode;
+
+/// What the exit code says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Exit {
+    /// Done; `plan`: nothing would change.
+    Done,
+    /// Failed.
+    Failed,
+    /// `plan`: something would change.
+    WouldChange,
+    /// Done, but part of the input was left out.
+    Incomplete,
+    /// Wrong arguments (`EX_USAGE`).
+    Usage,
+}
+
+/// For `--help`.
+pub(super) const HELP: &str = "\
+Exit codes:
+  0   done (plan: nothing would change)
+  1   failed
+  2   plan: something would change
+  3   done, but part of the input was left out; standard error says what
+  64  wrong arguments";
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(match exit {
+            Exit::Done => 0,
+            Exit::Failed => 1,
+            Exit::WouldChange => 2,
+            Exit::Incomplete => 3,
+            Exit::Usage => 64,
+        })
+    }
+}

@@ -1,0 +1,99 @@
+//! The command line. One file per command; shared options in [`options`].
+
+mod apply;
+mod cleanup;
+mod completions;
+mod exit;
+mod man;
+mod options;
+mod output;
+
+pub use exit::Exit;
+pub use options::{Global, ProxyOptions};
+pub use output::{Format, Printer};
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser, Subcommand};
+
+/// Kubernetes Service proxy that programs nf_tables over netlink.
+#[derive(Debug, Parser)]
+#[command(
+    name = "kproxy",
+    version,
+    about,
+    arg_required_else_help = true,
+    after_help = exit::HELP,
+    after_long_help = exit::HELP,
+)]
+pub struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Apply(apply::Apply),
+    Cleanup(cleanup::Cleanup),
+    Completions(completions::Completions),
+    Man(man::Man),
+}
+
+/// Runs the program: parses the arguments, sets logging up, and returns the exit code.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // A closed standard output or error is nothing to complain about, least of all there.
+            let _ = error.print();
+            return if error.use_stderr() {
+                Exit::Usage.into()
+            } else {
+                Exit::Done.into()
+            };
+        }
+    };
+    cli.global.start_logging();
+    let Cli { global, command } = cli;
+    let result = match command {
+        Command::Apply(command) => command.run(&global),
+        Command::Cleanup(command) => command.run(&global),
+        Command::Completions(command) => command.run(&mut Cli::command()),
+        Command::Man(command) => command.run(&Cli::command()),
+    };
+    match result {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            eprintln!("kproxy: {error}");
+            Exit::Failed.into()
+        }
+    }
+}
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CliError {
+    /// The kernel.
+    #[error(transparent)]
+    Engine(#[from] crate::engine::EngineError),
+    /// Standard output.
+    #[error("standard output: {0}")]
+    Output(#[from] std::io::Error),
+    /// A value that cannot be printed as JSON.
+    #[error("JSON: {0}")]
+    Json(#[from] serde_json::Error),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,68 @@
+//! What went wrong between planner and kernel.
+
+use nft_batch::{Errno, OpError, OpenError, QueryError};
+use thiserror::Error;
+
+use super::NetnsError;
+use crate::lower::LowerError;
+
+/// Why the engine could not do its work.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// The network namespace cannot be opened.
+    #[error(transparent)]
+    Netns(#[from] NetnsError),
+    /// nf_tables cannot be reached.
+    #[error("{source}{}", hint(.source))]
+    Open {
+        /// Why.
+        #[from]
+        source: OpenError,
+    },
+    /// The kernel refused a transaction, and no single Service is to blame.
+    #[error("the kernel refused a transaction: {0}")]
+    Rejected(Box<OpError>),
+    /// A transaction was not sent, or its outcome cannot be found out.
+    #[error("transaction failed: {0}")]
+    NotCommitted(String),
+    /// A read failed.
+    #[error(transparent)]
+    Query(#[from] QueryError),
+    /// A plan that has no expression in nf_tables.
+    #[error("plan cannot be lowered: {0}")]
+    Lower(#[from] LowerError),
+}
+
+/// What to do about the most frequent error.
+fn hint(error: &OpenError) -> &'static str {
+    let refused = match error {
+        OpenError::Socket { errno, .. } | OpenError::Namespace { errno } => *errno == Errno::EPERM,
+        OpenError::Query(query) => query.errno() == Some(Errno::EPERM),
+        _ => false,
+    };
+    if refused {
+        " (CAP_NET_ADMIN in the network namespace is needed)"
+    } else {
+        ""
+    }
+}
+
+/// What a refused transaction says about the world.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trouble {
+    /// The table is not what the planner believes.
+    Damage,
+    /// The transaction itself is bad.
+    Content,
+}
+
+/// Missing and surplus objects mean that somebody changed the table.
+pub(super) fn judge(error: &OpError) -> Trouble {
+    match error.errno {
+        Errno::ENOENT | Errno::EEXIST | Errno::EBUSY | Errno::ENFILE | Errno::EOPNOTSUPP => {
+            Trouble::Damage
+        }
+        _ => Trouble::Content,
+    }
+}

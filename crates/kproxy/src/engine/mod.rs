@@ -1,0 +1,377 @@
+//! Drives the kernel: two planners, one per IP family, and one netlink socket.
+//!
+//! ```text
+//! Change ──> Planner (v4, v6) ──Transaction──> lower ──Batch──> Connection ──Outcome──┐
+//!                   ^                                                                 │
+//!                   └───────── committed / rejected (offender) / rebuild ─────────────┘
+//! ```
+//! A transaction the kernel refuses because of one Service costs that Service only: it is set aside
+//! and reported, the rest is sent again. One that is refused because the table is not what the
+//! planner believes (somebody changed it) makes the engine start over beside whatever is there.
+
+mod cleanup;
+mod fault;
+mod inventory;
+mod kernel;
+mod netns;
+mod timing;
+
+pub use cleanup::cleanup;
+pub use fault::{EngineError, Trouble};
+pub use kernel::{KernelVersion, kernel_version};
+pub use netns::{Netns, NetnsError};
+pub use timing::{Applied, Clock};
+
+use core::time::Duration;
+use std::os::fd::AsFd as _;
+use std::time::Instant;
+
+use nft_batch::{
+    Batch, BatchOptions, Connection, Errno, OpError, Outcome, Rejected, SealedBatch, Socket,
+    Transport,
+};
+use nl_codec::nft::{Elem, Value};
+use svc_planner::object::Change;
+use svc_planner::plan::{Family, Key, KeyType, Transaction};
+use svc_planner::report::{PortName, Report};
+use svc_planner::{Config, Next, Planner};
+
+use crate::lower::{Lowered, key_bytes, lower, nf_family};
+
+/// Name of our tables, the one kube-proxy uses.
+pub const TABLE: &str = "kube-proxy";
+
+/// The families, each with a table of its own.
+pub const FAMILIES: [Family; 2] = [Family::Ipv4, Family::Ipv6];
+
+/// When a sync has nothing more to send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// Call again at this time of the engine's clock, or when there is a change.
+    Until(Duration),
+    /// Call again when there is a change.
+    Change,
+}
+
+impl Wait {
+    fn sooner(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Until(a), Self::Until(b)) => Self::Until(a.min(b)),
+            (Self::Until(time), Self::Change) | (Self::Change, Self::Until(time)) => {
+                Self::Until(time)
+            }
+            (Self::Change, Self::Change) => Self::Change,
+        }
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Engine<T: Transport = Socket> {
+    connection: Connection<T>,
+    families: [FamilyState; 2],
+    /// Its buffers are used again and again.
+    batch: Option<Batch>,
+    lowered: Lowered,
+    clock: Clock,
+}
+
+#[derive(Debug)]
+struct FamilyState {
+    family: Family,
+    planner: Planner,
+    /// Rebuilt and not yet committed since: a second failure is not for want of a rebuild.
+    rebuilt: bool,
+}
+
+impl Engine {
+    /// An engine for the network namespace `netns`, with settings for each family.
+    ///
+    /// # Errors
+    /// [`EngineError::Netns`], [`EngineError::Open`].
+    pub fn open(netns: &Netns, config: impl Fn(Family) -> Config) -> Result<Self, EngineError> {
+        Ok(Self::new(connect(netns)?, config))
+    }
+}
+
+impl<T: Transport> Engine<T> {
+    /// An engine over `connection`. It believes that our tables do not exist.
+    #[must_use]
+    pub fn new(connection: Connection<T>, config: impl Fn(Family) -> Config) -> Self {
+        let families = FAMILIES.map(|family| FamilyState {
+            family,
+            planner: Planner::new(family, config(family)),
+            rebuilt: false,
+        });
+        Self {
+            connection,
+            families,
+            batch: Some(new_batch()),
+            lowered: Lowered::default(),
+            clock: Clock::start(),
+        }
+    }
+
+    /// Finds out what tables of ours there are already, and plans to take them over: everything is
+    /// built beside what is there, then the base chains are switched over, then the old goes.
+    ///
+    /// # Errors
+    /// [`EngineError::Query`].
+    pub fn adopt(&mut self) -> Result<(), EngineError> {
+        for index in 0..self.families.len() {
+            self.rebuild(index)?;
+        }
+        Ok(())
+    }
+
+    /// The clock in which [`Wait::Until`] is.
+    #[must_use]
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// Takes a change in; it is sent with the next [`sync`](Self::sync).
+    pub fn apply(&mut self, change: Change) {
+        let [first, second] = &mut self.families;
+        first.planner.apply(change.clone());
+        second.planner.apply(change);
+    }
+
+    /// Sends what there is to send, both families in turns. Each transaction is told to `on_applied`.
+    ///
+    /// # Errors
+    /// See [`EngineError`]. What was committed stays; the rest is sent by the next call.
+    pub fn sync(
+        &mut self,
+        mut on_applied: impl FnMut(&Applied, &Transaction),
+    ) -> Result<Wait, EngineError> {
+        loop {
+            let mut wait = Wait::Change;
+            let mut sent = false;
+            for index in 0..self.families.len() {
+                let planning = Instant::now();
+                let now = self.clock.now();
+                let Some(state) = self.families.get_mut(index) else {
+                    continue;
+                };
+                match state.planner.next(now) {
+                    Next::Commit(transaction) => {
+                        let plan = planning.elapsed();
+                        if let Some(mut applied) = self.commit(index, &transaction)? {
+                            applied.plan = plan;
+                            on_applied(&applied, &transaction);
+                        }
+                        sent = true;
+                    }
+                    Next::WaitUntil(time) => wait = wait.sooner(Wait::Until(time)),
+                    _ => {}
+                }
+            }
+            if !sent {
+                return Ok(wait);
+            }
+        }
+    }
+
+    /// Service ports that are not, or not fully, served, in both families.
+    #[must_use]
+    pub fn reports(&self) -> Vec<(Family, Report)> {
+        let families = self.families.iter();
+        families
+            .flat_map(|state| {
+                let reports = state.planner.reports().into_iter();
+                reports.map(|report| (state.family, report))
+            })
+            .collect()
+    }
+
+    /// The socket, for reads.
+    pub fn connection(&mut self) -> &mut Connection<T> {
+        &mut self.connection
+    }
+
+    /// Sends one transaction and tells its planner. `None` if it was not committed and the planner
+    /// has been told why.
+    fn commit(
+        &mut self,
+        index: usize,
+        transaction: &Transaction,
+    ) -> Result<Option<Applied>, EngineError> {
+        let encoding = Instant::now();
+        let mut batch = self.batch.take().unwrap_or_else(new_batch);
+        batch.clear();
+        if let Err(error) = lower(transaction, TABLE, &mut batch, &mut self.lowered) {
+            self.batch = Some(batch);
+            self.reject(index, None);
+            return Err(error.into());
+        }
+        let mut sealed = batch.seal();
+        let encode = encoding.elapsed();
+        let committing = Instant::now();
+        let outcome = self.connection.commit(&mut sealed);
+        let commit = committing.elapsed();
+        let mut applied = Applied::of(transaction, &sealed);
+        applied.encode = encode;
+        applied.commit = commit;
+        self.batch = Some(SealedBatch::reuse(sealed));
+        self.conclude(index, transaction, outcome)
+            .map(|committed| committed.then_some(applied))
+    }
+
+    /// Tells the planner what became of its transaction; whether it is in the kernel.
+    fn conclude(
+        &mut self,
+        index: usize,
+        transaction: &Transaction,
+        outcome: Outcome,
+    ) -> Result<bool, EngineError> {
+        let partly = outcome.progress().committed > 0 && !outcome.is_committed();
+        match outcome {
+            Outcome::Committed(_) => {
+                self.accept(index);
+                Ok(true)
+            }
+            Outcome::Rejected(rejected) => {
+                self.rejected(index, transaction, &rejected, partly)?;
+                Ok(false)
+            }
+            Outcome::Unknown(unknown) => {
+                if self.is_there(transaction)? {
+                    self.accept(index);
+                    return Ok(true);
+                }
+                tracing::warn!(family = ?transaction.family, "{}", Outcome::Unknown(unknown));
+                self.reject(index, None);
+                self.rebuild(index)?;
+                Ok(false)
+            }
+            other => {
+                self.reject(index, None);
+                if partly {
+                    self.rebuild(index)?;
+                }
+                Err(EngineError::NotCommitted(other.to_string()))
+            }
+        }
+    }
+
+    fn rejected(
+        &mut self,
+        index: usize,
+        transaction: &Transaction,
+        rejected: &Rejected,
+        partly: bool,
+    ) -> Result<(), EngineError> {
+        let Some(error) = rejected.errors.first() else {
+            self.reject(index, None);
+            return Err(EngineError::NotCommitted("rejected".to_owned()));
+        };
+        let fail = || EngineError::Rejected(Box::new(error.clone()));
+        if error.errno == Errno::EPERM {
+            self.reject(index, None);
+            return Err(fail());
+        }
+        let trouble = fault::judge(error);
+        let offender = match trouble {
+            Trouble::Damage => None,
+            Trouble::Content => self.offender(index, transaction, error),
+        };
+        if let (Some(offender), false) = (&offender, partly) {
+            tracing::error!(service = %offender, "set aside: {error}");
+            self.reject(index, Some(offender));
+            return Ok(());
+        }
+        self.reject(index, None);
+        let rebuilt = self.families.get(index).is_some_and(|state| state.rebuilt);
+        if rebuilt {
+            return Err(fail());
+        }
+        tracing::warn!(family = ?transaction.family, "starting over beside the table: {error}");
+        self.rebuild(index)
+    }
+
+    /// The Service port whose row was refused.
+    fn offender(
+        &self,
+        index: usize,
+        transaction: &Transaction,
+        error: &OpError,
+    ) -> Option<PortName> {
+        let element = error.element.as_ref()?;
+        let key = self.lowered.key(transaction, error.op?, element.index)?;
+        self.families.get(index)?.planner.owner(key)
+    }
+
+    fn accept(&mut self, index: usize) {
+        let now = self.clock.now();
+        if let Some(state) = self.families.get_mut(index) {
+            state.planner.committed(now);
+            state.rebuilt = false;
+        }
+    }
+
+    fn reject(&mut self, index: usize, offender: Option<&PortName>) {
+        let now = self.clock.now();
+        if let Some(state) = self.families.get_mut(index) {
+            state.planner.rejected(now, offender);
+        }
+    }
+
+    /// Whether the marker that a transaction sets is in the kernel.
+    fn is_there(&mut self, transaction: &Transaction) -> Result<bool, EngineError> {
+        let marker = transaction.elements.iter().find_map(|change| {
+            let row = change.add.first()?;
+            matches!(row.key, Key::State { .. }).then_some((&change.set, &row.key))
+        });
+        let Some((set, key)) = marker else {
+            return Ok(false);
+        };
+        self.has_row(transaction.family, set, KeyType::State, key)
+    }
+
+    /// Whether a set has a key. A missing set has none.
+    pub(crate) fn has_row(
+        &mut self,
+        family: Family,
+        set: &str,
+        layout: KeyType,
+        key: &Key,
+    ) -> Result<bool, EngineError> {
+        let Some(bytes) = key_bytes(family, layout, key) else {
+            return Ok(false);
+        };
+        let key = Elem::new(Value::new(bytes.as_slice()));
+        let found = self
+            .connection
+            .element(nf_family(family), TABLE, set, &key, |_| ());
+        match found {
+            Ok(found) => Ok(found.is_some()),
+            Err(error) if error.errno() == Some(Errno::ENOENT) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn rebuild(&mut self, index: usize) -> Result<(), EngineError> {
+        let Some(state) = self.families.get_mut(index) else {
+            return Ok(());
+        };
+        if let Some(inventory) = inventory::read(&mut self.connection, state.family)? {
+            state.planner.rebuild(inventory);
+        }
+        state.rebuilt = true;
+        Ok(())
+    }
+}
+
+/// Opens the socket in a network namespace.
+fn connect(netns: &Netns) -> Result<Connection<Socket>, EngineError> {
+    Ok(match netns.open()? {
+        Some(file) => Connection::open_in(file.as_fd())?,
+        None => Connection::open()?,
+    })
+}
+
+fn new_batch() -> Batch {
+    // Where the send buffer cannot be enlarged (a user namespace), transactions are cut.
+    Batch::new(BatchOptions::default().split(true))
+}
