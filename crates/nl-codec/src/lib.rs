@@ -24,9 +24,13 @@ extern crate std;
 #[macro_use]
 mod macros;
 
+#[cfg(test)]
+mod arb;
 mod attr;
 mod cursor;
 mod error;
+#[cfg(test)]
+mod round_trips;
 mod wire;
 
 pub mod ack;

@@ -35,7 +35,17 @@ macro_rules! attr_struct {
         }
 
         attr_struct!(@decode $name, [$($lt)?], { $( $num => $field, )* });
+
+        #[cfg(test)]
+        impl<'t> crate::arb::Arb<'t> for attr_struct!(@named 't $name $($lt)?) {
+            fn arb(source: &mut crate::arb::Source<'t>) -> Self {
+                let _ = &source;
+                Self { $( $field: crate::arb::Arb::arb(source), )* }
+            }
+        }
     };
+    (@named $arb:lifetime $name:ident $lt:lifetime) => { $name<$arb> };
+    (@named $arb:lifetime $name:ident) => { $name };
     (@decode $name:ident, [$lt:lifetime], { $($num:literal => $field:ident,)* }) => {
         impl<$lt> $name<$lt> {
             /// Reads the attributes; unknown ones are skipped, the last of a kind wins.
@@ -181,6 +191,13 @@ macro_rules! open_enum {
                 attr.value(what).map(Self)
             }
         }
+
+        #[cfg(test)]
+        impl<'a> crate::arb::Arb<'a> for $name {
+            fn arb(source: &mut crate::arb::Source<'a>) -> Self {
+                Self(crate::arb::Arb::arb(source))
+            }
+        }
     };
 }
 
@@ -203,6 +220,13 @@ macro_rules! flags_value {
                 what: &'static str,
             ) -> Result<Self, crate::DecodeError> {
                 attr.value(what).map(Self::from_bits_retain)
+            }
+        }
+
+        #[cfg(test)]
+        impl<'a> crate::arb::Arb<'a> for $name {
+            fn arb(source: &mut crate::arb::Source<'a>) -> Self {
+                Self::from_bits_retain(crate::arb::Arb::arb(source))
             }
         }
     )+};

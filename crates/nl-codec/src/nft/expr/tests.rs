@@ -8,171 +8,18 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::nft::{Data, Register, Value, Verdict, VerdictCode};
+use crate::arb::{Arb, Source};
+use crate::nft::Register;
 use crate::{LenCounter, SliceCursor};
 
-/// Turns random bytes into values; when they run out, into zeroes and absent attributes.
-struct Source<'a> {
-    bytes: &'a [u8],
-    nested: &'a [Expr<'a>],
-}
-
-impl<'a> Source<'a> {
-    fn byte(&mut self) -> u8 {
-        let (byte, rest) = self.bytes.split_first().unwrap_or((&0, &[]));
-        self.bytes = rest;
-        *byte
-    }
-
-    fn slice(&mut self, max: u8) -> &'a [u8] {
-        let len = usize::from(self.byte() % (max + 1));
-        let (slice, rest) = self.bytes.split_at(len.min(self.bytes.len()));
-        self.bytes = rest;
-        slice
-    }
-}
-
-trait Arb<'a>: Sized {
-    fn arb(source: &mut Source<'a>) -> Self;
-}
-
-impl<'a, T: Arb<'a>> Arb<'a> for Option<T> {
-    fn arb(source: &mut Source<'a>) -> Self {
-        (source.byte() & 1 == 1).then(|| T::arb(source))
-    }
-}
-
-macro_rules! ints {
-    ($($int:ty)+) => {$(
-        impl<'a> Arb<'a> for $int {
-            fn arb(source: &mut Source<'a>) -> Self {
-                Self::from_ne_bytes(core::array::from_fn(|_| source.byte()))
-            }
-        }
-    )+};
-}
-ints!(u8 u16 u32 u64 i32);
-
-macro_rules! enums {
-    ($($name:ident)+) => {$(
-        impl<'a> Arb<'a> for $name {
-            fn arb(source: &mut Source<'a>) -> Self {
-                Self(Arb::arb(source))
-            }
-        }
-    )+};
-}
-enums!(BitwiseOp ByteorderOp CmpOp CsumType CtDirection CtKey DynsetOp ExthdrOp FibResult HashType
-    InnerType LimitType LogLevel MetaKey NatType NfProto NumgenType ObjType OsfTtl PayloadBase
-    RangeOp Register RejectType RtKey SocketKey TunnelKey TunnelMode VerdictCode XfrmDir XfrmKey);
-
-macro_rules! flags {
-    ($($name:ident)+) => {$(
-        impl<'a> Arb<'a> for $name {
-            fn arb(source: &mut Source<'a>) -> Self {
-                Self::from_bits_retain(Arb::arb(source))
-            }
-        }
-    )+};
-}
-flags!(ConnlimitFlags CsumFlags DynsetFlags ExthdrFlags FibFlags InnerFlags LimitFlags LogFlags
-    LookupFlags NatFlags OsfFlags QueueFlags QuotaFlags SynproxyFlags);
-
-impl<'a> Arb<'a> for Str<'a> {
-    fn arb(source: &mut Source<'a>) -> Self {
-        let bytes = source.slice(u8::MAX - 1);
-        let end = bytes.iter().position(|byte| *byte == 0);
-        Self::new(&bytes[..end.unwrap_or(bytes.len())])
-    }
-}
-
-impl<'a> Arb<'a> for BareStr<'a> {
-    fn arb(source: &mut Source<'a>) -> Self {
-        Self(Arb::arb(source))
-    }
-}
-
-impl<'a> Arb<'a> for Data<'a> {
-    fn arb(source: &mut Source<'a>) -> Self {
-        if source.byte() & 1 == 0 {
-            return Self::Value(Value::new(source.slice(64)));
-        }
-        Self::Verdict(Verdict {
-            code: Arb::arb(source),
-            chain: Arb::arb(source),
-            chain_id: Arb::arb(source),
-        })
-    }
-}
-
-impl<'a> Arb<'a> for ExprRef<'a> {
-    fn arb(source: &mut Source<'a>) -> Self {
-        let index = usize::from(source.byte()) % source.nested.len();
-        Self::new(&source.nested[index])
-    }
-}
-
-impl<'a> Arb<'a> for NestedExprs<'a> {
-    fn arb(source: &mut Source<'a>) -> Self {
-        let index = usize::from(source.byte()) % source.nested.len();
-        Self::new(&source.nested[index..])
-    }
-}
-
-/// The literals name every field: a new one does not compile until it is here.
-macro_rules! structs {
-    ($( $name:ident $(<$lt:lifetime>)? { $($field:ident)* } )+) => {
-        $( impl<'a> Arb<'a> for $name $(<$lt>)? {
-            fn arb(source: &mut Source<'a>) -> Self {
-                let _ = &source;
-                Self { $( $field: Arb::arb(source), )* }
-            }
-        } )+
-
+macro_rules! makers {
+    ($($name:ident)+) => {
         const EXPRS: &[for<'a, 's> fn(&'s mut Source<'a>) -> Expr<'a>] =
             &[$( |source| Expr::$name(Arb::arb(source)), )+];
     };
 }
-
-structs! {
-    Bitwise<'a> { sreg sreg2 dreg op len mask xor data }
-    Byteorder { sreg dreg op len size }
-    Cmp<'a> { sreg op data }
-    Connlimit { count flags }
-    Counter { bytes packets }
-    Ct { key dreg direction sreg }
-    Dup { sreg_addr sreg_dev }
-    Dynset<'a> { sreg_key sreg_data op timeout_ms set set_id expr exprs flags }
-    Exthdr { dreg sreg hdr_type offset len op flags }
-    Fib { flags result dreg }
-    FlowOffload<'a> { table }
-    Fwd { sreg_dev sreg_addr nfproto }
-    Hash { sreg dreg len modulus seed offset hash_type }
-    Immediate<'a> { dreg data }
-    Inner<'a> { num inner_type flags hdrsize expr }
-    Last { msecs set }
-    Limit { rate unit burst limit_type flags }
-    Log<'a> { prefix group snaplen qthreshold level flags }
-    Lookup<'a> { sreg dreg set set_id flags }
-    Masq { flags proto_min proto_max }
-    Meta { key dreg sreg }
-    Nat { nat_type family addr_min addr_max proto_min proto_max flags }
-    Notrack { }
-    Numgen { dreg modulus numgen_type offset }
-    Objref<'a> { obj_type name sreg set set_id }
-    Osf { dreg ttl flags }
-    Payload { sreg dreg base offset len csum_type csum_offset csum_flags }
-    Queue { num total flags sreg_qnum }
-    Quota { bytes consumed flags }
-    Range<'a> { sreg op from to }
-    Redir { proto_min proto_max flags }
-    Reject { reject_type icmp_code }
-    Rt { key dreg }
-    Socket { key dreg level }
-    Synproxy { mss wscale flags }
-    Tproxy { family addr port }
-    Tunnel { key dreg mode }
-    Xfrm { key dir spnum dreg }
+makers! {
+    Bitwise Byteorder Cmp Connlimit Counter Ct Dup Dynset Exthdr Fib FlowOffload Fwd Hash Immediate Inner Last Limit Log Lookup Masq Meta Nat Notrack Numgen Objref Osf Payload Queue Quota Range Redir Reject Rt Socket Synproxy Tproxy Tunnel Xfrm
 }
 
 /// Runs `check` on an expression of each kind made from `bytes`.
