@@ -16,6 +16,7 @@
 
 mod error;
 mod error_queue;
+mod evenness;
 mod namespace;
 mod netlink;
 mod packet_info;
@@ -28,6 +29,7 @@ mod topology;
 mod user;
 
 pub use error::LabError;
+pub use evenness::Evenness;
 pub use namespace::{NamedNamespace, Namespace, NamespaceRef};
 pub use probe::{Answer, Connection, Probe, Transport, Verdict};
 pub use topology::{Host, SINK, Topology, TopologyBuilder};

@@ -1,0 +1,13 @@
+//! Packet scenarios: files that say which hosts there are, which manifests are applied step by
+//! step, and what becomes of probes.
+//!
+//! Each file is run twice, for IPv4 and IPv6: `$(name)` stands for the address of that family given
+//! under `addresses`, `$(addressType)` for `IPv4` or `IPv6`.
+
+mod expect;
+mod file;
+mod run;
+
+pub use expect::{Expected, Target};
+pub use file::{Case, Family, NodeSpec, Opened, Scenario, SourceSeen, Step};
+pub use run::run;

@@ -1,0 +1,159 @@
+//! Runs a scenario on the kernel.
+
+use core::time::Duration;
+use std::{collections::HashMap, path::Path};
+
+use anyhow::{Context as _, Result, ensure};
+use kproxy::lab::{Connection, Topology, Transport};
+
+use super::{
+    expect::{Expected, Surroundings},
+    file::{Case, Family, Scenario, Step},
+};
+use crate::{folder::Folder, proxy::Proxy};
+
+/// How long an answer may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long to listen for an answer that must not come.
+const SILENCE: Duration = Duration::from_millis(300);
+
+/// A scenario under way.
+struct Running {
+    scenario: Scenario,
+    topology: Topology,
+    folder: Folder,
+    proxy: Proxy,
+    connections: HashMap<String, Connection>,
+}
+
+/// Runs the scenario in `path` for a family and returns the number of probes judged. All failures
+/// are reported, not only the first.
+///
+/// # Errors
+/// When the file is malformed, the laboratory cannot be built, or a probe is not what it should be.
+pub fn run(path: &Path, family: Family) -> Result<usize> {
+    let scenario = Scenario::read(path, family)?;
+    let mut builder = Topology::builder().node(scenario.node.addresses.iter().copied());
+    for (name, addresses) in &scenario.hosts {
+        builder = builder.host(name, addresses.iter().copied());
+    }
+    let topology = builder.build()?;
+    for (host, ports) in &scenario.serve {
+        for served in ports {
+            let (transport, port) = served.split_once(' ').context("serve: PROTOCOL PORT")?;
+            let transport: Transport = transport.parse().map_err(anyhow::Error::msg)?;
+            topology.serve(host, transport, port.parse()?)?;
+        }
+    }
+    let folder = Folder::new()?;
+    let proxy = Proxy::start(topology.node(), folder.path(), &scenario.node, family)?;
+    let steps = scenario.steps.len();
+    let connections = HashMap::new();
+    let mut running = Running {
+        scenario,
+        topology,
+        folder,
+        proxy,
+        connections,
+    };
+    let mut failures = Vec::new();
+    let mut judged = 0;
+    for index in 0..steps {
+        judged += running
+            .step(index, &mut failures)
+            .with_context(|| format!("step {} of {} ({family})", index + 1, path.display()))?;
+    }
+    ensure!(
+        failures.is_empty(),
+        "{} ({family}), {}:\n  {}",
+        path.display(),
+        running.scenario.about,
+        failures.join("\n  ")
+    );
+    ensure!(judged > 0, "{} judges nothing", path.display());
+    Ok(judged)
+}
+
+impl Running {
+    fn step(&mut self, index: usize, failures: &mut Vec<String>) -> Result<usize> {
+        let step = &self.scenario.steps[index];
+        for (name, text) in &step.write {
+            self.folder.write(name, text)?;
+        }
+        for name in &step.remove {
+            self.folder.remove(name)?;
+        }
+        let complaints = self.proxy.sync()?;
+        judge_complaints(step, &complaints, failures);
+        for (name, opened) in &step.open {
+            let connection = self
+                .topology
+                .connect(&opened.from, opened.to.to, PATIENCE)?;
+            self.connections.insert(name.clone(), connection);
+        }
+        for case in &step.probes {
+            if let Err(wrong) = self.probe(case) {
+                failures.push(format!(
+                    "{} ({}): {} → {} {}: expected {:?}, got {wrong:#}",
+                    case.id, step.about, case.from, case.to.transport, case.to.to, case.expect
+                ));
+            }
+        }
+        for name in &step.alive {
+            let connection = self
+                .connections
+                .get_mut(name)
+                .context("no such connection")?;
+            if let Err(error) = connection.echo(name.as_bytes(), PATIENCE) {
+                failures.push(format!("connection {name} ({}): {error}", step.about));
+            }
+        }
+        Ok(step.probes.len() + step.alive.len())
+    }
+
+    fn probe(&self, case: &Case) -> Result<()> {
+        let node = self.topology.node_addresses();
+        let client = match case.from.as_str() {
+            "node" => node,
+            host => self.topology.host(host)?.addresses(),
+        };
+        let patience = if case.expect == Expected::Dropped {
+            SILENCE
+        } else {
+            PATIENCE
+        };
+        let verdicts = (0..case.expect.tries())
+            .map(|_| Ok(self.topology.probe(&case.from, case.to.into(), patience)?))
+            .collect::<Result<Vec<_>>>()?;
+        let surroundings = Surroundings {
+            from: &case.from,
+            client,
+            node,
+        };
+        surroundings.judge(case.to, &case.expect, case.source, &verdicts)
+    }
+}
+
+/// Every complaint must be expected, and every expected one must come.
+fn judge_complaints(step: &Step, complaints: &[String], failures: &mut Vec<String>) {
+    for complaint in complaints {
+        if !step
+            .complaints
+            .iter()
+            .any(|part| complaint.contains(part.as_str()))
+        {
+            failures.push(format!("{}: unexpected complaint: {complaint}", step.about));
+        }
+    }
+    for part in &step.complaints {
+        if !complaints
+            .iter()
+            .any(|complaint| complaint.contains(part.as_str()))
+        {
+            failures.push(format!(
+                "{}: no complaint about {part:?}: {complaints:?}",
+                step.about
+            ));
+        }
+    }
+}
