@@ -31,8 +31,8 @@ mod tests {
 
     use crate::nft::Register;
     use crate::nft::expr::{
-        Bitwise, BitwiseOp, Ct, CtDirection, CtKey, Expr, ExprRef, Inner, InnerFlags, InnerType,
-        Last, Meta, MetaKey, Tunnel, TunnelKey,
+        Bitwise, BitwiseOp, Ct, CtDirection, CtKey, Expr, ExprRef, Inner, Last, Meta, MetaKey,
+        Tunnel, TunnelKey,
     };
 
     /// As nft 1.1.7 prints them.
@@ -40,18 +40,8 @@ mod tests {
     fn expressions_that_nft_1_0_6_lacks() {
         let (r1, r2) = (Register::R1, Register::R2);
         let protocol = Expr::from(Meta::load(MetaKey::PROTOCOL, r1));
-        let vxlan = Inner {
-            num: Some(0),
-            inner_type: Some(InnerType::VXLAN),
-            flags: Some(InnerFlags::from_bits_retain(0xf)),
-            hdrsize: Some(8),
-            expr: Some(ExprRef::new(&protocol)),
-        };
-        let tunnel = Tunnel {
-            key: Some(TunnelKey::ID),
-            dreg: Some(r1),
-            mode: None,
-        };
+        let vxlan = Inner::vxlan(ExprRef::new(&protocol));
+        let tunnel = Tunnel::load(TunnelKey::ID, r1);
         let or = Bitwise::registers(BitwiseOp::OR, r1, r2, r1, 4);
         let cases: [(Expr<'_>, &str); 5] = [
             (

@@ -32,7 +32,7 @@ impl Connlimit {
     pub fn until(count: u32) -> Self {
         Self {
             count: Some(count),
-            ..Self::default()
+            flags: Some(ConnlimitFlags::empty()),
         }
     }
 

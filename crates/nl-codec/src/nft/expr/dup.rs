@@ -16,6 +16,17 @@ attr_struct! {
     }
 }
 
+impl Dup {
+    /// To the next hop in `addr` and out of the interface in `dev`, those given.
+    #[must_use]
+    pub fn new(addr: Option<Register>, dev: Option<Register>) -> Self {
+        Self {
+            sreg_addr: addr,
+            sreg_dev: dev,
+        }
+    }
+}
+
 impl Text for Dup {
     fn text(&self, f: &mut Formatter<'_>) -> fmt::Result {
         field(f, "sreg_addr", self.sreg_addr)?;

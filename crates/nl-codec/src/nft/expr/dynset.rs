@@ -25,7 +25,7 @@ bitflags::bitflags! {
     pub struct DynsetFlags: u32 {
         /// Match when the element could *not* be added.
         const INVERT = 1;
-        /// Expressions are given.
+        /// `exprs` is given.
         const EXPR = 1 << 1;
         const _ = !0;
     }
@@ -94,6 +94,14 @@ impl<'a> Dynset<'a> {
     #[must_use]
     pub fn with_expr(mut self, expr: ExprRef<'a>) -> Self {
         self.expr = Some(expr);
+        self
+    }
+
+    /// Gives the element several stateful expressions (Linux 5.11).
+    #[must_use]
+    pub fn with_exprs(mut self, exprs: NestedExprs<'a>) -> Self {
+        self.exprs = Some(exprs);
+        self.flags = Some(self.flags.unwrap_or(DynsetFlags::empty()) | DynsetFlags::EXPR);
         self
     }
 }

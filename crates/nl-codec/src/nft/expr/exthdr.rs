@@ -60,6 +60,7 @@ impl Exthdr {
     pub fn load(op: ExthdrOp, hdr_type: u8, offset: u32, len: u32, dreg: Register) -> Self {
         Self {
             dreg: Some(dreg),
+            flags: Some(ExthdrFlags::empty()),
             ..Self::new(op, hdr_type, offset, len)
         }
     }
@@ -85,7 +86,12 @@ impl Exthdr {
     /// Overwrites TCP option `kind` with no-operation.
     #[must_use]
     pub fn reset_tcpopt(kind: u8) -> Self {
-        Self::new(ExthdrOp::TCPOPT, kind, 0, 0)
+        // The kernel refuses every other attribute (`nft_exthdr_tcp_strip_init`).
+        Self {
+            hdr_type: Some(kind),
+            op: Some(ExthdrOp::TCPOPT),
+            ..Self::default()
+        }
     }
 
     fn new(op: ExthdrOp, hdr_type: u8, offset: u32, len: u32) -> Self {

@@ -18,6 +18,25 @@ attr_struct! {
     }
 }
 
+impl Fwd {
+    /// Out of the interface in `dev`.
+    #[must_use]
+    pub fn new(dev: Register) -> Self {
+        Self {
+            sreg_dev: Some(dev),
+            ..Self::default()
+        }
+    }
+
+    /// By way of the neighbour whose address is in `addr`.
+    #[must_use]
+    pub fn via(mut self, family: NfProto, addr: Register) -> Self {
+        self.sreg_addr = Some(addr);
+        self.nfproto = Some(family);
+        self
+    }
+}
+
 impl Text for Fwd {
     fn text(&self, f: &mut Formatter<'_>) -> fmt::Result {
         field(f, "sreg_dev", self.sreg_dev)?;

@@ -49,6 +49,20 @@ attr_struct! {
     }
 }
 
+impl<'a> Inner<'a> {
+    /// `expr` on what a VXLAN packet carries.
+    #[must_use]
+    pub fn vxlan(expr: ExprRef<'a>) -> Self {
+        Self {
+            num: Some(0),
+            inner_type: Some(InnerType::VXLAN),
+            flags: Some(InnerFlags::HDRSIZE | InnerFlags::LL | InnerFlags::NH | InnerFlags::TH),
+            hdrsize: Some(8),
+            expr: Some(expr),
+        }
+    }
+}
+
 impl Text for Inner<'_> {
     fn text(&self, f: &mut Formatter<'_>) -> fmt::Result {
         field(f, "type", self.inner_type.map(|inner_type| inner_type.0))?;

@@ -14,6 +14,17 @@ attr_struct! {
     }
 }
 
+impl Last {
+    /// Not yet used.
+    #[must_use]
+    pub fn never() -> Self {
+        Self {
+            msecs: Some(0),
+            set: Some(0),
+        }
+    }
+}
+
 impl Text for Last {
     fn text(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self.set {

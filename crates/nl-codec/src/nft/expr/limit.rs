@@ -32,7 +32,7 @@ attr_struct! {
         1 => rate: u64,
         /// Seconds of a unit.
         2 => unit: u64,
-        /// Packets or bytes allowed above the rate at once.
+        /// Packets or bytes allowed above the rate at once; 0 when absent.
         3 => burst: u32,
         /// What is limited.
         4 => limit_type: LimitType,
@@ -65,7 +65,7 @@ impl Limit {
         Self {
             rate: Some(rate),
             unit: Some(unit),
-            burst: Some(burst),
+            burst: (burst != 0).then_some(burst),
             limit_type: Some(limit_type),
             flags: Some(LimitFlags::empty()),
         }

@@ -40,6 +40,18 @@ attr_struct! {
     }
 }
 
+impl Osf {
+    /// `dreg` = name of the operating system.
+    #[must_use]
+    pub fn load(ttl: OsfTtl, flags: OsfFlags, dreg: Register) -> Self {
+        Self {
+            dreg: Some(dreg),
+            ttl: Some(ttl),
+            flags: (!flags.is_empty()).then_some(flags),
+        }
+    }
+}
+
 impl Text for Osf {
     fn text(&self, f: &mut Formatter<'_>) -> fmt::Result {
         field(f, "dreg", self.dreg)

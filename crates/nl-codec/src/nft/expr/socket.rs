@@ -26,7 +26,7 @@ attr_struct! {
         1 => key: SocketKey,
         /// Destination.
         2 => dreg: Register,
-        /// Level of the control group's ancestor to take.
+        /// Level of the control group's ancestor to take; nft sends 0 with the other keys.
         3 => level: u32,
     }
 }
@@ -38,7 +38,7 @@ impl Socket {
         Self {
             key: Some(key),
             dreg: Some(dreg),
-            ..Self::default()
+            level: Some(0),
         }
     }
 }

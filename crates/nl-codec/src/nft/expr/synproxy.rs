@@ -35,6 +35,18 @@ attr_struct! {
     }
 }
 
+impl Synproxy {
+    /// With these options; `mss` and `wscale` are sent when their flags are set.
+    #[must_use]
+    pub fn new(mss: u16, wscale: u8, flags: SynproxyFlags) -> Self {
+        Self {
+            mss: Some(mss),
+            wscale: Some(wscale),
+            flags: Some(flags),
+        }
+    }
+}
+
 impl Text for Synproxy {
     fn text(&self, f: &mut Formatter<'_>) -> fmt::Result {
         field(f, "mss", self.mss)?;

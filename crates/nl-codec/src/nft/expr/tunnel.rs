@@ -39,6 +39,18 @@ attr_struct! {
     }
 }
 
+impl Tunnel {
+    /// `dreg` = `key`.
+    #[must_use]
+    pub fn load(key: TunnelKey, dreg: Register) -> Self {
+        Self {
+            key: Some(key),
+            dreg: Some(dreg),
+            mode: None,
+        }
+    }
+}
+
 impl Text for Tunnel {
     fn text(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self.dreg {

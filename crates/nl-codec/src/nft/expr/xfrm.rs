@@ -47,6 +47,19 @@ attr_struct! {
     }
 }
 
+impl Xfrm {
+    /// `dreg` = `key` of state number `spnum`.
+    #[must_use]
+    pub fn load(key: XfrmKey, dir: XfrmDir, spnum: u32, dreg: Register) -> Self {
+        Self {
+            key: Some(key),
+            dir: Some(dir),
+            spnum: Some(spnum),
+            dreg: Some(dreg),
+        }
+    }
+}
+
 impl Text for Xfrm {
     fn text(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self.dreg {
