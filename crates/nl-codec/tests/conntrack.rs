@@ -1,15 +1,16 @@
 //! Conntrack messages on the running kernel: create, read, filter, delete.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+mod kernel;
+
 use core::net::SocketAddr;
 
-use netlink_sys::protocols::NETLINK_NETFILTER;
-use netlink_sys::{Socket, SocketAddr as NetlinkAddr};
-use nl_codec::SliceCursor;
-use nl_codec::ack::{Control, Errno};
+use nl_codec::ack::Errno;
 use nl_codec::ct::{Conn, ProtoInfo, Status, TcpInfo, TcpState, Tuple};
-use nl_codec::msg::{CtMsg, Family, Flags, Head, Messages, MsgType, put_message};
+use nl_codec::msg::{CtMsg, Family, Flags, Head, MsgType};
 use test_support::in_new_netns;
+
+use crate::kernel::Kernel;
 
 const TCP: u8 = 6;
 const UDP: u8 = 17;
@@ -22,42 +23,21 @@ struct Seen {
     mark: u32,
 }
 
-struct Kernel(Socket);
+struct Conntrack(Kernel);
 
-impl Kernel {
-    fn new() -> Self {
-        let mut socket = Socket::new(NETLINK_NETFILTER).unwrap();
-        socket.bind_auto().unwrap();
-        socket.connect(&NetlinkAddr::new(0, 0)).unwrap();
-        Self(socket)
-    }
-
-    /// Sends one request and hands every message of the reply to `read`, up to its end.
+impl Conntrack {
+    /// Sends one request and hands every connection of the reply to `read`.
     fn request(
         &self,
         head: &Head,
         conn: &Conn<'_>,
         mut read: impl FnMut(&Conn<'_>),
     ) -> Option<Errno> {
-        let mut buf = [0; 1024];
-        let mut cursor = SliceCursor::new(&mut buf);
-        put_message(&mut cursor, head, conn).unwrap();
-        self.0.send(cursor.written(), 0).unwrap();
-        loop {
-            let (datagram, _) = self.0.recv_from_full().unwrap();
-            for message in Messages::new(&datagram) {
-                let message = message.unwrap();
-                match Control::decode(&message).unwrap() {
-                    Some(Control::Ack(ack)) => return ack.error,
-                    Some(Control::Done(done)) => return done.error,
-                    Some(_) => {}
-                    None => {
-                        assert_eq!(message.header.kind, MsgType::ct(CtMsg::NEW));
-                        read(&message.nfnetlink().unwrap().body().unwrap());
-                    }
-                }
-            }
-        }
+        let failure = self.0.request(head, conn, |message| {
+            assert_eq!(message.header.kind, MsgType::ct(CtMsg::NEW));
+            read(&message.body().unwrap());
+        });
+        failure.map(|failure| failure.errno)
     }
 
     fn create(&self, family: Family, protocol: u8, src: &str, dst: &str, mark: u32) {
@@ -110,8 +90,8 @@ fn seen(dst: &str, port: u16, mark: u32) -> Seen {
 }
 
 /// Three connections: two to one Service over IPv4, one over IPv6.
-fn populated() -> Kernel {
-    let kernel = Kernel::new();
+fn populated() -> Conntrack {
+    let kernel = Conntrack(Kernel::new());
     kernel.create(Family::IPV4, TCP, "10.0.0.1:1000", "10.96.0.1:80", 1);
     kernel.create(Family::IPV4, UDP, "10.0.0.2:1001", "10.96.0.1:53", 2);
     kernel.create(Family::IPV6, UDP, "[fd00::1]:1002", "[fd00::96]:53", 3);
