@@ -88,7 +88,7 @@ pub type Devices<'a> = List<'a, Device<'a>>;
 pub struct Device<'a> {
     /// Its name, or the beginning of it.
     pub name: Str<'a>,
-    /// All devices whose name begins so (`NFTA_DEVICE_PREFIX`, Linux 6.18).
+    /// All devices whose name begins so (`NFTA_DEVICE_PREFIX`; older kernels refuse it).
     pub prefix: bool,
 }
 

@@ -151,8 +151,8 @@ impl<T: PutElem + ?Sized> PutElem for &T {
 /// Without elements nothing is written.
 ///
 /// # Errors
-/// See [`EncodeError`]; only when not a single element fits. Nothing is written then, and no
-/// element is consumed.
+/// See [`EncodeError`]; only for the first element. Nothing is written then, and no element is
+/// consumed.
 pub fn put_elems<'a, E, I>(
     enc: &mut E,
     head: &Head,
@@ -184,11 +184,9 @@ where
             // Too long on its own: ending the nest says so.
             break;
         }
+        // Whatever is wrong with this element, the next call begins with it.
         nest.truncate(before);
-        match result {
-            Ok(()) | Err(EncodeError::NoRoom { .. }) => break,
-            Err(err) => return Err(err),
-        }
+        break;
     }
     nest.end()?;
     message.end()?;
@@ -318,6 +316,21 @@ mod tests {
         assert!(matches!(err, Err(EncodeError::NoRoom { .. })), "{err:?}");
         assert_eq!(cursor.position(), 0);
         assert!(rows.peek().is_some());
+    }
+
+    #[test]
+    fn a_bad_element_ends_the_message_before_it() {
+        let mut bad = Elem::new(Value::u32_be(2));
+        bad.objref = Some(Str::new(b"a\0b"));
+        let mut buf = [0; 256];
+        let mut cursor = SliceCursor::new(&mut buf);
+        let mut elems = [Elem::new(Value::u32_be(1)), bad].into_iter().peekable();
+        let list = ElemList::named("t", "s");
+        assert_eq!(put_elems(&mut cursor, &head(), &list, &mut elems), Ok(1));
+        let written = cursor.position();
+        let err = put_elems(&mut cursor, &head(), &list, &mut elems);
+        assert!(matches!(err, Err(EncodeError::Invalid { .. })), "{err:?}");
+        assert_eq!(cursor.position(), written);
     }
 
     #[test]

@@ -24,7 +24,7 @@ bitflags::bitflags! {
         /// The key is a concatenation whose fields' lengths are in [`SetDesc::concat`]; wanted
         /// with [`Self::INTERVAL`].
         const CONCAT = 0x80;
-        /// Elements carry expressions (Linux 5.11).
+        /// Elements have several expressions: wanted with [`Set::exprs`] (Linux 5.11).
         const EXPR = 0x100;
         const _ = !0;
     }
@@ -104,9 +104,9 @@ attr_struct! {
         17 => expr: Expr<'a>,
         /// The expressions each new element gets, if several.
         18 => exprs: Exprs<'a>,
-        /// Implementation, e.g. `nft_set_rhash_type`; from the kernel only (Linux 6.17).
+        /// Implementation, e.g. `nft_set_rhash_type`; from the kernel only; not on older kernels.
         19 => backend: Str<'a>,
-        /// Number of elements; from the kernel only (Linux 6.17).
+        /// Number of elements; from the kernel only; not on older kernels.
         20 => count: u32,
     }
 }
