@@ -24,7 +24,7 @@ use super::packet::{Endpoint, Host, Outcome, Packet, Verdict};
 use super::reader::View;
 use super::table::Table;
 use super::timeline::Timeline;
-use crate::plan::{DataType, Datum, Family, Key, KeyType, Name, Route};
+use crate::plan::{Datum, Family, Key, Name, Route, Statement};
 
 /// A packet that was lost or misled.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -180,87 +180,95 @@ pub enum OrderViolation {
 }
 
 /// Checks that classes exist a commit before the first row that leads to them and `hold` longer
-/// than the last.
+/// than the last. Rows in maps that no base chain leads to, such as those of a table not yet or no
+/// more in use, lead nowhere.
 #[must_use]
 pub fn check_order(kernel: &Kernel, family: Family, hold: Duration) -> Vec<OrderViolation> {
     let timeline = Timeline::new(kernel);
     let table = kernel.table(family);
+    let states: BTreeMap<u64, State> = (timeline.first..=timeline.last)
+        .map(|generation| (generation, State::of(table, generation)))
+        .collect();
     let mut violations = Vec::new();
-    for generation in timeline.first + 1..=timeline.last {
-        let before = routes(table, generation - 1);
-        let classes_before = classes(table, generation - 1);
-        for route in routes(table, generation).difference(&before) {
-            if !classes_before.contains(&route.class()) {
-                violations.push(OrderViolation::ClassTooLate {
-                    route: *route,
-                    generation,
-                });
+    for ((_, before), (&generation, now)) in states.iter().zip(states.iter().skip(1)) {
+        for &route in now.routes.difference(&before.routes) {
+            if !before.classes.contains(&route.class()) {
+                violations.push(OrderViolation::ClassTooLate { route, generation });
             }
         }
-        let now = classes(table, generation);
-        for class in classes_before.difference(&now) {
+        for &class in before.classes.difference(&now.classes) {
             // Every state that a packet still on its way may have read.
-            let used = (timeline.first..generation)
-                .filter(|old| timeline.visible_until(*old, hold) >= generation)
-                .any(|old| {
-                    routes(table, old)
-                        .iter()
-                        .any(|route| route.class() == *class)
-                });
+            let used = states
+                .range(..generation)
+                .filter(|(old, _)| timeline.visible_until(**old, hold) >= generation)
+                .any(|(_, old)| old.routes.iter().any(|route| route.class() == class));
             if used {
-                violations.push(OrderViolation::ClassTooEarly {
-                    class: *class,
-                    generation,
-                });
+                violations.push(OrderViolation::ClassTooEarly { class, generation });
             }
         }
     }
     violations
 }
 
-/// Routes in maps whose rows are read by a rule or will be.
-fn routes(table: &Table, generation: u64) -> BTreeSet<Route> {
-    rows(table, generation, |_, data| data == DataType::Route)
-        .filter_map(|(_, datum)| match datum {
-            Datum::Route(route) => Some(*route),
+/// Who leads where at one generation.
+struct State {
+    /// Routes in maps that packets are looked up in.
+    routes: BTreeSet<Route>,
+    /// Classes whose verdict row leads to a chain with rules, or drops.
+    classes: BTreeSet<u32>,
+}
+
+impl State {
+    fn of(table: &Table, generation: u64) -> Self {
+        let chain = |name: &Name| table.chains.get(name)?.at(generation);
+        let rows = |name: &Name| {
+            let set = table.sets.get(name);
+            set.into_iter()
+                .flat_map(|set| &set.rows)
+                .filter_map(move |(key, versions)| Some((*key, versions.at(generation)?)))
+        };
+        let mut reached: Vec<&Name> = table
+            .chains
+            .keys()
+            .filter(|name| chain(name).is_some_and(|chain| chain.base.is_some()))
+            .collect();
+        let mut seen: BTreeSet<&Name> = reached.iter().copied().collect();
+        let mut maps = BTreeSet::new();
+        while let Some(name) = reached.pop() {
+            let rules = chain(name).into_iter().flat_map(|chain| chain.rules.iter());
+            for statement in rules.flat_map(|rule| &rule.statements) {
+                let mut leads_to: Vec<&Name> = match statement {
+                    Statement::Jump(to) | Statement::Goto(to) => vec![to],
+                    _ => Vec::new(),
+                };
+                if let Some(set) = statement.set()
+                    && maps.insert(set)
+                {
+                    leads_to.extend(rows(set).filter_map(|(_, datum)| match datum {
+                        Datum::Goto(to) => Some(to),
+                        _ => None,
+                    }));
+                }
+                reached.extend(leads_to.into_iter().filter(|to| seen.insert(to)));
+            }
+        }
+        let routes = maps
+            .iter()
+            .flat_map(|map| rows(map))
+            .filter_map(|(_, datum)| match datum {
+                Datum::Route(route) => Some(*route),
+                _ => None,
+            });
+        let has_rules = |name| chain(name).is_some_and(|chain| !chain.rules.is_empty());
+        let verdicts = table.sets.keys().flat_map(rows);
+        let classes = verdicts.filter_map(|(key, datum)| match (key, datum) {
+            (Key::Class(class), Datum::Goto(to)) if has_rules(to) => Some(Route(class).class()),
+            (Key::Class(class), Datum::Drop) => Some(Route(class).class()),
             _ => None,
-        })
-        .collect()
-}
-
-/// Classes whose verdict row leads to a chain with rules.
-fn classes(table: &Table, generation: u64) -> BTreeSet<u32> {
-    let has_rules = |chain: &Name| {
-        let versions = table.chains.get(chain);
-        let chain = versions.and_then(|versions| versions.at(generation));
-        chain.is_some_and(|chain| !chain.rules.is_empty())
-    };
-    rows(table, generation, |key, data| {
-        key == KeyType::Class && data == DataType::Verdict
-    })
-    .filter_map(|(key, datum)| match (key, datum) {
-        (Key::Class(class), Datum::Goto(chain)) if has_rules(chain) => Some(Route(*class).class()),
-        (Key::Class(class), Datum::Drop) => Some(Route(*class).class()),
-        _ => None,
-    })
-    .collect()
-}
-
-fn rows(
-    table: &Table,
-    generation: u64,
-    wanted: impl Fn(KeyType, DataType) -> bool,
-) -> impl Iterator<Item = (&Key, &Datum)> {
-    table
-        .sets
-        .values()
-        .filter(move |set| {
-            let definition = set.definition.at(generation);
-            definition.is_some_and(|definition| wanted(definition.key, definition.data))
-        })
-        .flat_map(move |set| {
-            set.rows
-                .iter()
-                .filter_map(move |(key, versions)| Some((key, versions.at(generation)?)))
-        })
+        });
+        Self {
+            routes: routes.collect(),
+            classes: classes.collect(),
+        }
+    }
 }

@@ -38,6 +38,10 @@ impl Planner {
             draft.step = Step::TakeOver;
             self.work(&mut draft, now).switch_base_chains(&found);
         }
+        if draft.is_empty() {
+            // It was the others' turn, but they had nothing to do.
+            self.clean_up(&mut draft, now);
+        }
         draft
     }
 

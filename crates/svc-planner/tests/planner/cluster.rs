@@ -46,6 +46,8 @@ pub(crate) enum Action {
     Settle,
     /// All is done, however long it takes.
     Drain,
+    /// A new process takes over.
+    Restart,
 }
 
 /// Addresses of one family.
@@ -266,6 +268,7 @@ fn action(family: Family) -> impl Strategy<Value = Action> {
             .prop_map(|ms| Action::Wait(Duration::from_millis(ms))),
         2 => Just(Action::Settle),
         1 => Just(Action::Drain),
+        1 => Just(Action::Restart),
     ]
 }
 

@@ -6,8 +6,8 @@ use svc_planner::fake::oracle::Oracle;
 use svc_planner::fake::quiescence::{self, Windows};
 use svc_planner::fake::{Errno, Fault, Host, Kernel, Packet, Verdict, operations};
 use svc_planner::object::Change;
-use svc_planner::plan::{DataType, Datum, Family, Name};
-use svc_planner::{Next, Planner};
+use svc_planner::plan::{Chain, DataType, Datum, Family, Name};
+use svc_planner::{Inventory, Next, Planner};
 
 /// More transactions than any drain needs here.
 const ENDLESS: usize = 10_000;
@@ -31,6 +31,23 @@ impl Driver {
             kernel: Kernel::new(),
             config,
             now: Duration::ZERO,
+        }
+    }
+
+    /// A new process takes over: it knows the cluster, and the names of what is in the table.
+    pub(crate) fn restart(&mut self) {
+        self.config.instance += 1;
+        self.planner = Planner::new(self.family, self.config.clone());
+        for change in self.oracle.changes() {
+            self.planner.apply(change);
+        }
+        if self.kernel.has_table(self.family) {
+            let chains = self.kernel.chains(self.family).into_iter();
+            let sets = self.kernel.sets(self.family).into_iter();
+            self.planner.rebuild(Inventory {
+                chains: chains.map(|(name, base)| Chain { name, base }).collect(),
+                sets: sets.map(|set| set.name.clone()).collect(),
+            });
         }
     }
 
@@ -140,7 +157,8 @@ impl Driver {
 
     /// Names of chains, and names of sets with their number of rows: equal for equal clusters. Class
     /// chains and the rows that lead to them are left out: some outlive their use to be used again.
-    pub(crate) fn inventory(&self) -> (Vec<Name>, BTreeMap<Name, usize>) {
+    /// So are numbers at the end of names, which tell a successor from what it replaced.
+    pub(crate) fn inventory(&self) -> (Vec<String>, Vec<(String, usize)>) {
         let classes = self.class_chains();
         let chains = self.kernel.chains(self.family).into_iter();
         let chains = chains.map(|(name, _)| name);
@@ -148,12 +166,16 @@ impl Driver {
         let sets = sets.filter(|set| set.data != DataType::Verdict);
         let sets = sets.map(|set| {
             let rows = self.kernel.row_count(self.family, &set.name);
-            (set.name.clone(), rows)
+            (unnumbered(&set.name).to_owned(), rows)
         });
-        (
-            chains.filter(|name| !classes.contains(name)).collect(),
-            sets.collect(),
-        )
+        let mut chains: Vec<_> = chains
+            .filter(|name| !classes.contains(name))
+            .map(|name| unnumbered(&name).to_owned())
+            .collect();
+        let mut sets: Vec<_> = sets.collect();
+        chains.sort();
+        sets.sort();
+        (chains, sets)
     }
 
     /// Chains that verdict rows lead to.
@@ -166,6 +188,21 @@ impl Driver {
                 _ => None,
             })
             .collect()
+    }
+
+    /// Class chains without what tells a successor's from those it found.
+    pub(crate) fn class_stems(&self) -> BTreeSet<String> {
+        let is_number = |part: &&str| part.parse::<u32>().is_ok();
+        let stem = |name: Name| {
+            let parts: Vec<&str> = name.split('-').collect();
+            let numbers = parts
+                .iter()
+                .rev()
+                .take_while(|part| is_number(part))
+                .count();
+            parts[..parts.len() + 1 - numbers.max(1)].join("-")
+        };
+        self.class_chains().into_iter().map(stem).collect()
     }
 
     /// Rows in maps of endpoints.
@@ -181,5 +218,12 @@ impl Driver {
         commits
             .map(|commit| format!("generation {}: {:?}\n", commit.generation, commit.time))
             .collect()
+    }
+}
+
+fn unnumbered(name: &str) -> &str {
+    match name.rsplit_once('-') {
+        Some((stem, number)) if number.parse::<u32>().is_ok() => stem,
+        _ => name,
     }
 }

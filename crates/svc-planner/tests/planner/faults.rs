@@ -5,7 +5,7 @@ use svc_planner::fake::quiescence::{self, Windows};
 use svc_planner::fake::{ApplyError, Errno, Fault, Host, Packet};
 use svc_planner::object::{Change, Protocol};
 use svc_planner::plan::{Family, Key};
-use svc_planner::report::PortName;
+use svc_planner::report::{PortName, Reason};
 use svc_planner::{Next, Planner};
 
 use crate::driver::Driver;
@@ -150,12 +150,20 @@ fn a_culprit_is_set_aside_until_it_changes() {
     assert_eq!(culprit, expected);
     driver.planner.rejected(driver.now, Some(&culprit));
     driver.drain();
+    let reports = driver.planner.reports();
+    assert_eq!(reports.len(), 1);
+    let report = &reports[0];
+    assert_eq!(
+        (&report.port, &report.reason),
+        (&culprit, &Reason::SetAside)
+    );
     let [first, second, third_packet] = <[Packet; 3]>::try_from(packets()).unwrap();
     driver.compare(&[first, second], &host());
 
     driver.oracle.apply(third());
     driver.change(pods("svc3", &["10.0.0.8"]));
     driver.drain();
+    assert_eq!(driver.planner.reports(), []);
     driver.compare(&[third_packet], &host());
 }
 

@@ -11,6 +11,8 @@ mod cluster;
 mod driver;
 mod faults;
 mod flows;
+mod growth;
 mod objects;
 mod properties;
 mod size;
+mod takeover;
