@@ -9,7 +9,8 @@
 //! - when `sendmsg` is back, all replies are queued; an empty queue ends the reading and no time-out
 //!   is needed;
 //! - an ack of a message says only that this message was fine. Committed means: no error for any
-//!   message, nothing lost, and an ack of the end message (Linux 6.10 and later) or of the last one.
+//!   message, nothing lost, and the one ack that was asked for: of the end message where the kernel
+//!   gives it (Linux 6.10 and later), else of the last one.
 
 use core::ops::Range;
 use std::io::IoSlice;
@@ -79,8 +80,8 @@ impl<T: Transport> Connection<T> {
             Err(errno) => return Check::NotSent(NotSentReason::Limit(errno)),
         }
         let begin_seq = self.take_seq(part.end.saturating_add(2));
-        batch.number(&part, begin_seq.wrapping_add(1));
-        let frame = SealedBatch::frame(begin_seq, None, 0);
+        batch.number(&part, begin_seq.wrapping_add(1), true);
+        let frame = SealedBatch::frame(begin_seq, None, 0, false);
         let mut slices = [IoSlice::new(&[]); MAX_PARTS];
         let Some(used) = batch.gather(&part, frame.begin(), &[], &mut slices) else {
             return Check::NotSent(NotSentReason::TooManyPieces);
@@ -180,8 +181,8 @@ impl<T: Transport> Connection<T> {
         let begin_seq = self.take_seq(count.saturating_add(2));
         let first_seq = begin_seq.wrapping_add(1);
         let end_seq = first_seq.wrapping_add(count);
-        batch.number(&part, first_seq);
-        let frame = SealedBatch::frame(begin_seq, expected, end_seq);
+        batch.number(&part, first_seq, !self.end_ack);
+        let frame = SealedBatch::frame(begin_seq, expected, end_seq, self.end_ack);
 
         let unknown = |reason, part| {
             Outcome::Unknown(Unknown {

@@ -213,7 +213,7 @@ impl<T: Transport> Connection<T> {
         let what = "empty batch";
         let seq = self.take_seq(2);
         let end_seq = seq.wrapping_add(1);
-        let frame = SealedBatch::frame(seq, None, end_seq);
+        let frame = SealedBatch::frame(seq, None, end_seq, true);
         let parts = [IoSlice::new(frame.begin()), IoSlice::new(frame.end())];
         let mut sent = Err(Errno::EINTR);
         for _ in 0..RETRIES {

@@ -225,8 +225,8 @@ impl SealedBatch {
     }
 
     /// Writes the sequence numbers `seq`, `seq + 1` … into the messages of `part` and asks for
-    /// an ack of the last one alone.
-    pub(crate) fn number(&mut self, part: &Range<u32>, seq: u32) {
+    /// an ack of the last one, or of none.
+    pub(crate) fn number(&mut self, part: &Range<u32>, seq: u32, ack_last: bool) {
         let starts = &self.starts;
         let lanes = self.batch.lanes.as_mut_slice();
         for ((_, lane), start) in lanes.iter_mut().zip(starts) {
@@ -235,7 +235,7 @@ impl SealedBatch {
             let to = part.end.min(start.saturating_add(count));
             for wire in from..to {
                 let at = usize::try_from(wire - start).unwrap_or(usize::MAX);
-                let last = wire.saturating_add(1) == part.end;
+                let last = ack_last && wire.saturating_add(1) == part.end;
                 let bytes = lane.message_bytes_mut(at);
                 patch(bytes, seq.wrapping_add(wire - part.start), last);
             }
@@ -275,7 +275,12 @@ impl SealedBatch {
     }
 
     /// Encodes the messages around a part.
-    pub(crate) fn frame(seq_begin: u32, generation: Option<u32>, seq_end: u32) -> Frame {
+    pub(crate) fn frame(
+        seq_begin: u32,
+        generation: Option<u32>,
+        seq_end: u32,
+        ack_end: bool,
+    ) -> Frame {
         let mut frame = Frame {
             begin: [0; BEGIN_MAX],
             begin_len: 0,
@@ -287,7 +292,8 @@ impl SealedBatch {
             frame.begin_len = cursor.written().len();
         }
         let mut cursor = SliceCursor::new(&mut frame.end);
-        let _fits = put_batch_end(&mut cursor, seq_end, Flags::ACK);
+        let flags = if ack_end { Flags::ACK } else { Flags::empty() };
+        let _fits = put_batch_end(&mut cursor, seq_end, flags);
         frame
     }
 }

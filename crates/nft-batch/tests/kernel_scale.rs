@@ -286,6 +286,59 @@ fn a_batch_is_split_where_the_buffer_cannot_grow() {
     });
 }
 
+/// B59, for real: in a user namespace SO_SNDBUFFORCE is refused and SO_SNDBUF is clamped. The test
+/// runs itself there, as a process that enters one must have a single thread.
+#[test]
+fn a_user_namespace_bounds_the_send_buffer() {
+    const INSIDE: &str = "NFT_BATCH_TEST_INSIDE";
+    if std::env::var_os(INSIDE).is_some() {
+        return inside_a_user_namespace();
+    }
+    let name = "a_user_namespace_bounds_the_send_buffer";
+    let child = std::process::Command::new("unshare")
+        .args(["--user", "--map-root-user", "--net"])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", name, "--nocapture"])
+        .env(INSIDE, "1")
+        .output();
+    match child {
+        Ok(output) if output.status.success() => {}
+        Ok(output) if output.stdout.is_empty() => {
+            let reason = String::from_utf8_lossy(&output.stderr);
+            test_support::skip(&format!("no user namespace: {reason}"));
+        }
+        Ok(output) => panic!("{}", String::from_utf8_lossy(&output.stdout)),
+        Err(error) => test_support::skip(&format!("cannot run unshare: {error}")),
+    }
+}
+
+fn inside_a_user_namespace() {
+    let mut connection = Connection::open().unwrap();
+    let limit = connection.transport_mut().reserve(usize::MAX / 4).unwrap();
+    // 28 bytes each: two and a half datagrams.
+    let rows = u32::try_from(limit / 28 * 5 / 2).unwrap();
+    let fill = |options: BatchOptions| {
+        let mut b = Batch::new(options);
+        b.add_table(IP, &table()).unwrap();
+        let m = b.add_set(IP, &set("m", true, Some(rows))).unwrap();
+        b.add_elements(m, (0..rows).map(|n| row(n, n))).unwrap();
+        b.seal()
+    };
+    let outcome = connection.commit(&mut fill(BatchOptions::default()));
+    assert!(
+        matches!(&outcome, Outcome::NotSent(it)
+            if matches!(it.reason, NotSentReason::TooLong { .. })),
+        "{outcome}"
+    );
+    let outcome = connection.commit(&mut fill(BatchOptions::default().split(true)));
+    assert!(outcome.is_committed(), "{outcome}");
+    assert_eq!(outcome.progress().parts, 3);
+    assert_eq!(
+        lookup(&mut connection, rows - 1),
+        Some((rows - 1).to_be_bytes().to_vec())
+    );
+}
+
 /// B58: lists beyond 64 KiB, and lists of exactly the largest lengths.
 #[test]
 fn long_element_lists_are_split_into_messages() {

@@ -30,6 +30,8 @@ pub(crate) struct FakeKernel {
     pub(crate) claimed_limit: Option<usize>,
     /// Errors of `send` still to come; nothing is handled then.
     pub(crate) send_errors: VecDeque<Errno>,
+    /// Somebody else commits whenever an error of `send_errors` is given.
+    pub(crate) foreign_commits: bool,
     /// Errors of `recv` still to come, before any reply.
     pub(crate) recv_errors: VecDeque<Errno>,
     /// Refuses the nth message of each batch, from 0.
@@ -46,6 +48,8 @@ pub(crate) struct FakeKernel {
     pub(crate) silent: bool,
     /// Changes each reply to a batch before it is queued.
     pub(crate) tamper: Option<fn(&mut Reply)>,
+    /// Overwrites each reply to a batch with these bytes from there on.
+    pub(crate) garble: Option<(usize, Vec<u8>)>,
     /// Replies to be received.
     pub(crate) queue: VecDeque<Reply>,
     /// Batches committed: their messages.
@@ -66,6 +70,7 @@ impl FakeKernel {
             limit: usize::MAX,
             claimed_limit: None,
             send_errors: VecDeque::new(),
+            foreign_commits: false,
             recv_errors: VecDeque::new(),
             bad: BTreeMap::new(),
             unknown: None,
@@ -74,6 +79,7 @@ impl FakeKernel {
             commit_error: None,
             silent: false,
             tamper: None,
+            garble: None,
             queue: VecDeque::new(),
             committed: Vec::new(),
             acks_asked: Vec::new(),
@@ -94,6 +100,12 @@ impl FakeKernel {
             }
             if let Some(tamper) = self.tamper {
                 tamper(&mut reply);
+            }
+            if let Some((at, garbage)) = &self.garble {
+                let end = reply.bytes.len();
+                let from = (*at).min(end);
+                let to = from.saturating_add(garbage.len()).min(end);
+                reply.bytes[from..to].copy_from_slice(&garbage[..to - from]);
             }
         }
         self.queue.push_back(reply);
@@ -188,6 +200,7 @@ impl Transport for FakeKernel {
         let is_batch = messages[0].0.kind == MsgType::BATCH_BEGIN;
         if is_batch && self.armed {
             if let Some(errno) = self.send_errors.pop_front() {
+                self.generation += u32::from(self.foreign_commits);
                 return Err(errno);
             }
             if datagram.len() > self.limit {
