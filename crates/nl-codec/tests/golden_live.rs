@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, mpsc};
 use std::thread;
 
-use test_support::golden::{Case, Golden, message_name, messages};
+use test_support::golden::{Case, Golden, message_name, messages, sorted, with_plain_list_types};
 use test_support::nft::{self, Nft};
 use test_support::{in_new_netns, skip};
 
-mod rebuild;
+mod any;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
@@ -132,8 +132,8 @@ fn check(nft: &Nft, case: &Case) -> Option<String> {
         return Some(format!("{name}: {sent:02x?}"));
     }
     for message in &sent {
-        let expected = rebuild::sorted(&rebuild::with_plain_list_types(message));
-        let rebuilt = rebuild::rebuild(message).map(|rebuilt| rebuild::sorted(&rebuilt));
+        let expected = sorted(&with_plain_list_types(message));
+        let rebuilt = any::rebuild(message).map(|rebuilt| sorted(&rebuilt));
         if rebuilt.as_ref() != Ok(&expected) {
             return Some(format!("{name}: {rebuilt:02x?} from {expected:02x?}"));
         }

@@ -250,6 +250,68 @@ pub fn message_name(message: &[u8]) -> &'static str {
     }
 }
 
+/// What libnftnl numbers and the kernel does not look at: the attribute types of the entries in an
+/// element message's list, 1, 2, 3 …, where the kernel's headers say `NFTA_LIST_ELEM` for all.
+#[must_use]
+pub fn with_plain_list_types(message: &[u8]) -> Vec<u8> {
+    let mut message = message.to_vec();
+    let Some(&[kind, 10]) = message.get(4..6) else {
+        return message;
+    };
+    if !matches!(kind, 12..=14 | 30 | 33) {
+        return message;
+    }
+    let mut at = 20;
+    while let Some((len, kind)) = attr_at(&message, at) {
+        if kind == 0x8003 {
+            let (mut inner, end) = (at + 4, at + len);
+            while inner < end
+                && let Some((len, _)) = attr_at(&message, inner)
+            {
+                message[inner + 2..inner + 4].copy_from_slice(&0x8001_u16.to_ne_bytes());
+                inner += len.next_multiple_of(4);
+            }
+        }
+        at += len.next_multiple_of(4);
+    }
+    message
+}
+
+/// The same attributes with siblings in order of their types. libnftnl and nft put them in several
+/// orders, and the kernel takes any.
+#[must_use]
+pub fn sorted(message: &[u8]) -> Vec<u8> {
+    let (head, attrs) = message.split_at(message.len().min(20));
+    [head, &sorted_attrs(attrs)].concat()
+}
+
+fn sorted_attrs(mut attrs: &[u8]) -> Vec<u8> {
+    let mut entries = Vec::new();
+    while let Some((len, kind)) = attr_at(attrs, 0) {
+        let (attr, rest) = attrs.split_at(len.next_multiple_of(4).min(attrs.len()));
+        let mut attr = attr.to_vec();
+        if kind & 0x8000 != 0 {
+            let inner = sorted_attrs(&attr[4..]);
+            attr.splice(4.., inner);
+        }
+        entries.push((kind & 0x3fff, attr));
+        attrs = rest;
+    }
+    entries.sort_by_key(|(kind, _)| *kind);
+    let mut out = entries
+        .into_iter()
+        .flat_map(|(_, attr)| attr)
+        .collect::<Vec<_>>();
+    out.extend(attrs);
+    out
+}
+
+fn attr_at(message: &[u8], at: usize) -> Option<(usize, u16)> {
+    let header = message.get(at..)?.first_chunk::<4>()?;
+    let len = usize::from(u16::from_ne_bytes([header[0], header[1]]));
+    (len >= 4).then_some((len, u16::from_ne_bytes([header[2], header[3]])))
+}
+
 fn unhex(text: &str) -> Result<Vec<u8>, String> {
     let text = text.split('|').next().unwrap_or_default();
     let digits: String = text.split_whitespace().collect();
