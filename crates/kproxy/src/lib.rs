@@ -5,6 +5,7 @@
 
 pub mod api;
 pub mod cli;
+pub mod demo;
 pub mod engine;
 pub mod ingest;
 pub mod lab;

@@ -3,6 +3,7 @@
 mod apply;
 mod cleanup;
 mod completions;
+mod demo;
 mod exit;
 mod man;
 mod options;
@@ -38,6 +39,7 @@ enum Command {
     Apply(apply::Apply),
     Cleanup(cleanup::Cleanup),
     Completions(completions::Completions),
+    Demo(demo::Demo),
     Man(man::Man),
 }
 
@@ -61,6 +63,7 @@ pub fn main() -> ExitCode {
     let result = match command {
         Command::Apply(command) => command.run(&global),
         Command::Cleanup(command) => command.run(&global),
+        Command::Demo(command) => command.run(&global),
         Command::Completions(command) => command.run(&mut Cli::command()),
         Command::Man(command) => command.run(&Cli::command()),
     };
@@ -80,6 +83,9 @@ pub enum CliError {
     /// The kernel.
     #[error(transparent)]
     Engine(#[from] crate::engine::EngineError),
+    /// The demo.
+    #[error(transparent)]
+    Demo(#[from] crate::demo::DemoError),
     /// Standard output.
     #[error("standard output: {0}")]
     Output(#[from] std::io::Error),

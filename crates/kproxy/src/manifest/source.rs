@@ -98,6 +98,12 @@ impl Source {
         }
     }
 
+    /// Reads `text` in full, as if it were in a file called `name`, and passes its objects on.
+    pub fn load_text(&mut self, name: &str, text: String, mut on_change: impl FnMut(Change)) {
+        let name = Arc::new(PathBuf::from(name));
+        self.take(&name, None, Ok(text), &mut on_change);
+    }
+
     /// Reads again what changed in `folder`: `names` says which entries, `None` that any may have.
     /// A file that can no longer be parsed to its end keeps serving what it served.
     pub fn refresh(
