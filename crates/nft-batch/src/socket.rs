@@ -23,6 +23,9 @@ use crate::{Errno, OpenError};
 /// `netlink_sendmsg()` refuses datagrams longer than the send buffer less this.
 const SEND_BUFFER_OVERHEAD: usize = 32;
 
+/// The largest send buffer that can be asked for (`sock_setsockopt`: INT_MAX / 2, then doubled).
+const SEND_BUFFER_MAX: usize = 0x3fff_ffff;
+
 /// Receive buffer asked for: room for the errors of a few thousand bad messages (an error holds
 /// about 800 bytes of it). Replies beyond are lost and the loss is reported.
 const RECV_BUFFER: usize = 4 << 20;
@@ -185,8 +188,8 @@ impl Transport for Socket {
     fn reserve(&mut self, len: usize) -> Result<usize, Errno> {
         if len > self.send_limit {
             let size = len.saturating_add(SEND_BUFFER_OVERHEAD);
-            // The kernel doubles what it is given; halving it keeps the value below INT_MAX / 2.
-            let ask = size.div_ceil(2);
+            // The kernel doubles what it is given.
+            let ask = size.div_ceil(2).min(SEND_BUFFER_MAX);
             if set_socket_send_buffer_size_force(&self.inner, ask).is_err() {
                 // Not allowed (a user namespace): clamped to net.core.wmem_max, then doubled.
                 set_socket_send_buffer_size(&self.inner, ask).map_err(sys_errno)?;
