@@ -11,3 +11,4 @@ pub mod ingest;
 pub mod lab;
 pub mod lower;
 pub mod manifest;
+pub mod watch;

@@ -8,6 +8,7 @@ mod exit;
 mod man;
 mod options;
 mod output;
+mod run;
 
 pub use exit::Exit;
 pub use options::{Global, ProxyOptions};
@@ -41,6 +42,7 @@ enum Command {
     Completions(completions::Completions),
     Demo(demo::Demo),
     Man(man::Man),
+    Run(run::Run),
 }
 
 /// Runs the program: parses the arguments, sets logging up, and returns the exit code.
@@ -66,6 +68,7 @@ pub fn main() -> ExitCode {
         Command::Demo(command) => command.run(&global),
         Command::Completions(command) => command.run(&mut Cli::command()),
         Command::Man(command) => command.run(&Cli::command()),
+        Command::Run(command) => command.run(&global),
     };
     match result {
         Ok(exit) => exit.into(),
@@ -89,6 +92,20 @@ pub enum CliError {
     /// Standard output.
     #[error("standard output: {0}")]
     Output(#[from] std::io::Error),
+    /// The folder of a source.
+    #[error("{}: {error}", folder.display())]
+    Folder {
+        /// Folder.
+        folder: std::path::PathBuf,
+        /// Why it cannot be watched.
+        error: std::io::Error,
+    },
+    /// Waiting for changes and signals.
+    #[error("cannot wait for changes: {0}")]
+    Watch(std::io::Error),
+    /// The kernel does not let us change the table: no privilege, or another process owns it.
+    #[error("{0}")]
+    Refused(String),
     /// A value that cannot be printed as JSON.
     #[error("JSON: {0}")]
     Json(#[from] serde_json::Error),

@@ -1,6 +1,7 @@
 //! Options of more than one command.
 
-use std::hash::{BuildHasher as _, RandomState};
+use core::hash::BuildHasher as _;
+use std::hash::RandomState;
 use std::io::{self, IsTerminal as _};
 
 use clap::{ArgAction, Args};
@@ -110,18 +111,18 @@ impl ProxyOptions {
             Family::Ipv4 => net.addr().is_ipv4(),
             Family::Ipv6 => net.addr().is_ipv6(),
         };
-        let mut config = Config::default();
-        config.node_name = self.node_name().into();
-        config.masquerade_all = self.masquerade_all;
-        config.masquerade_bit = self.masquerade_bit;
-        if let Some(net) = self.cluster_cidr.iter().find(ours) {
-            config.local = LocalDetector::Cidr(net.trunc());
+        let pods = self.cluster_cidr.iter().find(ours);
+        Config {
+            node_name: self.node_name().into(),
+            masquerade_all: self.masquerade_all,
+            masquerade_bit: self.masquerade_bit,
+            local: pods.map_or(LocalDetector::None, |net| LocalDetector::Cidr(net.trunc())),
+            node_port_addresses: NodePortAddress::all(&self.nodeport_addresses),
+            repeat_lookup: kernel_version()
+                .is_some_and(|version| version < KernelVersion::LOOKUPS_RESTART),
+            instance: instance(),
+            ..Config::default()
         }
-        config.node_port_addresses = NodePortAddress::all(&self.nodeport_addresses);
-        config.repeat_lookup =
-            kernel_version().is_some_and(|version| version < KernelVersion::LOOKUPS_RESTART);
-        config.instance = instance();
-        config
     }
 }
 

@@ -1,0 +1,167 @@
+//! `kproxy run`.
+
+use core::str::FromStr;
+use core::time::Duration;
+use std::collections::HashSet;
+use std::os::fd::AsFd as _;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{CliError, Exit, Global, ProxyOptions};
+use crate::engine::{Engine, EngineError, Wait};
+use crate::ingest::Severity;
+use crate::manifest::{Input, Source};
+use crate::watch::{self, FolderWatch, Signals};
+
+/// First pause after a failure; doubled each time.
+const RETRY_FIRST: Duration = Duration::from_secs(1);
+/// Longest pause after a failure, kube-proxy's.
+const RETRY_LONGEST: Duration = Duration::from_secs(30);
+
+/// Keep the kernel programmed while manifests change
+///
+/// Ends on SIGTERM and SIGINT and leaves the rules in place, so that connections and new flows go
+/// on; `kproxy cleanup` removes them.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  kproxy run --source dir:/etc/kproxy/manifests --cluster-cidr 10.244.0.0/16
+  kproxy run --source dir:manifests --netns blue -v")]
+pub(super) struct Run {
+    /// Where Services come from: `dir:PATH`, a folder of YAML and JSON files, watched
+    #[arg(long, value_name = "dir:PATH")]
+    source: SourceSpec,
+
+    #[command(flatten)]
+    proxy: ProxyOptions,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum SourceSpec {
+    Dir(PathBuf),
+}
+
+impl FromStr for SourceSpec {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.split_once(':') {
+            Some(("dir", path)) if !path.is_empty() => Ok(Self::Dir(path.into())),
+            _ => Err("a source is dir:PATH"),
+        }
+    }
+}
+
+impl Run {
+    pub(super) fn run(self, global: &Global) -> Result<Exit, CliError> {
+        let SourceSpec::Dir(folder) = &self.source;
+        let signals = Signals::new().map_err(CliError::Watch)?;
+        let mut engine = Engine::open(&global.netns(), |family| self.proxy.config(family))?;
+        engine.adopt()?;
+        // Watched before it is read: what changes in between is read twice, and not missed.
+        let mut watch = FolderWatch::new(folder).map_err(|error| CliError::Folder {
+            folder: folder.clone(),
+            error,
+        })?;
+        let mut source = Source::new(&self.proxy.node_name());
+        source.load(&Input::from(folder.as_path()), |change| {
+            engine.apply(change)
+        });
+        let mut log = Log::default();
+        let mut retry = RETRY_FIRST;
+        loop {
+            log.problems(&mut source);
+            let timeout = match engine.sync(|applied, _| tracing::info!("{applied}")) {
+                Ok(wait) => {
+                    retry = RETRY_FIRST;
+                    log.reports(&engine);
+                    match wait {
+                        Wait::Until(time) => Some(time.saturating_sub(engine.clock().now())),
+                        Wait::Change => None,
+                    }
+                }
+                Err(error) => {
+                    fatal(&error)?;
+                    tracing::error!("{error}; next try in {} s", retry.as_secs());
+                    let pause = retry;
+                    retry = RETRY_LONGEST.min(retry * 2);
+                    Some(pause)
+                }
+            };
+            let [changed, asked_to_end] =
+                watch::wait([watch.as_fd(), signals.as_fd()], timeout).map_err(CliError::Watch)?;
+            if asked_to_end {
+                tracing::info!("asked to end; the rules stay");
+                return Ok(Exit::Done);
+            }
+            if changed {
+                let changes = watch.drain().map_err(CliError::Watch)?;
+                if changes.gone {
+                    return Err(CliError::Folder {
+                        folder: folder.clone(),
+                        error: std::io::ErrorKind::NotFound.into(),
+                    });
+                }
+                source.refresh(watch.folder(), changes.names(), |change| {
+                    engine.apply(change);
+                });
+            }
+        }
+    }
+}
+
+/// Passes on what no second try will cure.
+fn fatal(error: &EngineError) -> Result<(), CliError> {
+    match error {
+        EngineError::Rejected(rejected) if rejected.errno == nft_batch::Errno::EPERM => {
+            Err(CliError::Refused(rejected.to_string()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Says each thing once.
+#[derive(Debug, Default)]
+struct Log {
+    reports: HashSet<String>,
+}
+
+impl Log {
+    fn problems(&mut self, source: &mut Source) {
+        for problem in source.take_problems() {
+            match problem.fault.severity() {
+                Severity::Warning => tracing::warn!("{problem}"),
+                Severity::Error => tracing::error!("{problem}"),
+            }
+        }
+    }
+
+    fn reports(&mut self, engine: &Engine) {
+        let reports: HashSet<_> = engine
+            .reports()
+            .into_iter()
+            .map(|(family, report)| format!("{family:?}: {}: {}", report.port, report.reason))
+            .collect();
+        for report in reports.difference(&self.reports) {
+            tracing::error!("{report}");
+        }
+        for report in self.reports.difference(&reports) {
+            tracing::info!("no longer: {report}");
+        }
+        self.reports = reports;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources() {
+        let spec = "dir:/etc/a:b".parse();
+        assert_eq!(spec, Ok(SourceSpec::Dir("/etc/a:b".into())));
+        for wrong in ["", "dir", "dir:", "/etc", "api:x"] {
+            assert!(wrong.parse::<SourceSpec>().is_err(), "{wrong}");
+        }
+    }
+}
