@@ -4,8 +4,8 @@ use std::io::IoSlice;
 use std::os::fd::BorrowedFd;
 
 use nl_codec::ack::{Control, Errno};
-use nl_codec::msg::{Flags, Head, Messages, NfMsg, put_message};
-use nl_codec::{EncodeError, SliceCursor};
+use nl_codec::msg::{Body, Flags, Head, Messages, MsgType, NfMsg, put_message};
+use nl_codec::{DecodeError, EncodeError, SliceCursor};
 
 use crate::sealed::SealedBatch;
 use crate::transport::{Datagram, Transport, Wait};
@@ -104,65 +104,90 @@ impl<T: Transport> Connection<T> {
 
     /// Sends one request and hands its replies to `each`: all of a dump, the first one of another
     /// request. Returns whether the kernel said that a dump may be inconsistent.
-    pub(crate) fn query<'a, B: nl_codec::msg::Body<'a>>(
+    pub(crate) fn query<'a, B: Body<'a>>(
         &mut self,
         what: &'static str,
         head: &Head,
         body: &B,
-        mut each: impl FnMut(NfMsg<'_>) -> Result<(), nl_codec::DecodeError>,
+        each: impl FnMut(NfMsg<'_>) -> Result<(), DecodeError>,
     ) -> Result<bool, QueryError> {
         let seq = self.send_request(what, head, body)?;
         let dump = head.flags.contains(Flags::DUMP);
+        let mut ended = false;
+        let result = self.replies(what, seq, dump, &mut ended, each);
+        if dump && !ended {
+            self.drain(seq);
+        }
+        result
+    }
+
+    fn replies(
+        &mut self,
+        what: &'static str,
+        seq: u32,
+        dump: bool,
+        ended: &mut bool,
+        mut each: impl FnMut(NfMsg<'_>) -> Result<(), DecodeError>,
+    ) -> Result<bool, QueryError> {
         let mut interrupted = false;
+        let decode = |error| QueryError::Decode { what, error };
         loop {
             let Some(datagram) = self.receive(what)? else {
-                // A dump ends with DONE. Other requests have been answered by now, or never are.
-                return if dump {
-                    Err(QueryError::NoReply { what })
-                } else {
-                    Ok(interrupted)
-                };
+                // Whatever was asked has been answered by now, or never is.
+                return Err(QueryError::NoReply { what });
             };
             if datagram.truncated {
                 return Err(QueryError::Truncated { what });
             }
             let bytes = self.recv.get(..datagram.len).unwrap_or_default();
             for msg in Messages::new(bytes) {
-                let msg = msg.map_err(|error| QueryError::Decode { what, error })?;
+                let msg = msg.map_err(decode)?;
                 if msg.header.seq != seq || msg.header.port != self.transport.port() {
                     self.ignored += 1;
                     continue;
                 }
                 interrupted |= msg.header.flags.contains(Flags::DUMP_INTR);
-                let control =
-                    Control::decode(&msg).map_err(|error| QueryError::Decode { what, error })?;
-                match control {
-                    Some(Control::Ack(ack)) => {
-                        return match ack.error {
-                            Some(errno) => Err(QueryError::Kernel { what, errno }),
-                            None => Ok(interrupted),
-                        };
-                    }
-                    Some(Control::Done(done)) => {
-                        return match done.error {
-                            Some(errno) => Err(QueryError::Kernel { what, errno }),
-                            None => Ok(interrupted),
-                        };
-                    }
-                    Some(_) => {}
+                let error = match Control::decode(&msg).map_err(decode)? {
+                    Some(Control::Ack(ack)) => ack.error,
+                    Some(Control::Done(done)) => done.error,
+                    Some(_) => continue,
                     None => {
-                        let error = |error| QueryError::Decode { what, error };
-                        each(msg.nfnetlink().map_err(error)?).map_err(error)?;
-                        if !dump {
-                            return Ok(interrupted);
+                        each(msg.nfnetlink().map_err(decode)?).map_err(decode)?;
+                        if dump {
+                            continue;
                         }
+                        None
                     }
-                }
+                };
+                *ended = true;
+                return match error {
+                    Some(errno) => Err(QueryError::Kernel { what, errno }),
+                    None => Ok(interrupted),
+                };
             }
         }
     }
 
-    pub(crate) fn send_request<'a, B: nl_codec::msg::Body<'a>>(
+    /// Reads a dump to its end: until then the kernel starts no other one on this socket (EBUSY).
+    fn drain(&mut self, seq: u32) {
+        let mut overruns = 0;
+        loop {
+            match self.next_datagram() {
+                Ok(Some(datagram)) => {
+                    let bytes = self.recv.get(..datagram.len).unwrap_or_default();
+                    let mut messages = Messages::new(bytes).flatten();
+                    let done = |kind| kind == MsgType::DONE || kind == MsgType::ERROR;
+                    if messages.any(|msg| msg.header.seq == seq && done(msg.header.kind)) {
+                        return;
+                    }
+                }
+                Err(Errno::ENOBUFS) if overruns < RETRIES => overruns += 1,
+                Ok(None) | Err(_) => return,
+            }
+        }
+    }
+
+    pub(crate) fn send_request<'a, B: Body<'a>>(
         &mut self,
         what: &'static str,
         head: &Head,

@@ -20,7 +20,8 @@ pub struct OpError {
     /// The kernel's error number.
     pub errno: Errno,
     /// The operation, or `None` if the error is about the transaction: EPERM without
-    /// `CAP_NET_ADMIN`, ENOMEM, EOPNOTSUPP without nf_tables.
+    /// `CAP_NET_ADMIN`, ENOMEM, EOPNOTSUPP without nf_tables. A commit that fails as a whole is
+    /// reported by the kernel as an error of the first operation.
     pub op: Option<OpId>,
     /// Number of the message in wire order, from 0.
     pub message: Option<u32>,

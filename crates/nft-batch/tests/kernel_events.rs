@@ -4,10 +4,13 @@ mod support;
 
 use core::time::Duration;
 use std::fs::File;
+use std::io::IoSlice;
 use std::os::fd::AsFd;
 use std::time::Instant;
 
-use nft_batch::{By, Check, Connection, Errno, EventError, Events, QueryError};
+use nft_batch::{
+    By, Check, Connection, Datagram, Errno, EventError, Events, QueryError, Socket, Transport, Wait,
+};
 use nl_codec::msg::{Family, NftMsg};
 use support::*;
 
@@ -155,6 +158,67 @@ fn dumps_show_one_table_and_say_whether_they_are_consistent() {
 
         let missing = connection.dump_elements(IP, T, "none", |_| ());
         assert_eq!(missing.unwrap_err().errno(), Some(Errno::ENOENT));
+    });
+}
+
+/// Cuts every nth datagram short.
+struct Cutting {
+    socket: Socket,
+    received: usize,
+    cut: usize,
+}
+
+impl Transport for Cutting {
+    fn port(&self) -> u32 {
+        self.socket.port()
+    }
+
+    fn send(&mut self, parts: &[IoSlice<'_>]) -> Result<usize, Errno> {
+        self.socket.send(parts)
+    }
+
+    fn recv(&mut self, buf: &mut [u8], wait: Wait) -> Result<Datagram, Errno> {
+        self.received += 1;
+        let len = if self.received == self.cut {
+            100
+        } else {
+            buf.len()
+        };
+        self.socket.recv(&mut buf[..len], wait)
+    }
+
+    fn reserve(&mut self, len: usize) -> Result<usize, Errno> {
+        self.socket.reserve(len)
+    }
+}
+
+/// A dump that cannot be read to its end is an error, and the next one works all the same.
+#[test]
+fn a_broken_dump_does_not_block_the_next() {
+    with_connection(|mut setup| {
+        with_map(&mut setup);
+        let mut b = batch();
+        let m = map(&mut b);
+        b.add_elements(m, (0..5_000).map(|n| row(n, n))).unwrap();
+        commit(&mut setup, b);
+        let transport = Cutting {
+            socket: Socket::open().unwrap(),
+            received: 0,
+            cut: usize::MAX,
+        };
+        let mut connection = Connection::new(transport).unwrap();
+        // The generation is read first, then the dump's first datagram, then its second.
+        for ahead in [2, 3] {
+            let transport = connection.transport_mut();
+            transport.cut = transport.received + ahead;
+            let broken = connection.dump_elements(IP, T, "m", |_| ());
+            let what = "dump elements";
+            assert_eq!(broken.unwrap_err(), QueryError::Truncated { what });
+            let mut count = 0;
+            let dump = connection.dump_elements(IP, T, "m", |_| count += 1);
+            assert!(dump.unwrap().consistent);
+            assert_eq!(count, 5_000);
+        }
     });
 }
 
