@@ -224,6 +224,11 @@ impl Walk<'_> {
         if depth > MAX_DEPTH {
             return End::Drop;
         }
+        if depth > 0 {
+            self.trace.push(Step::Chain {
+                chain: name.clone(),
+            });
+        }
         let Some(rules) = self.reader.rules(name) else {
             return End::Next;
         };

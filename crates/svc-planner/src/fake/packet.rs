@@ -239,6 +239,11 @@ pub enum Step {
         /// Base chain.
         chain: Name,
     },
+    /// It was sent on to a chain.
+    Chain {
+        /// Chain.
+        chain: Name,
+    },
     /// All matches of a rule held up to and including the statement that ended the chain.
     Rule {
         /// Chain.
@@ -270,6 +275,7 @@ impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Hook { hook, chain } => write!(f, "{hook}: {chain}"),
+            Self::Chain { chain } => write!(f, "chain {chain}"),
             Self::Rule { chain, index } => write!(f, "rule {index} of {chain}"),
             Self::Lookup {
                 set,

@@ -16,15 +16,19 @@
 
 use core::fmt;
 use core::time::Duration;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use super::eval::outcomes;
 use super::kernel::Kernel;
-use super::packet::{Endpoint, Host, Outcome, Packet, Verdict};
-use super::reader::View;
-use super::table::Table;
+use super::packet::{Endpoint, Host, Outcome, Packet, Step, Verdict};
+use super::reader::{View, answers};
 use super::timeline::Timeline;
-use crate::plan::{Datum, Family, Key, Name, Route, Statement};
+use crate::plan::{Family, Key, Name};
+
+mod order;
+
+pub use self::order::{OrderViolation, check_order};
 
 /// A packet that was lost or misled.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,17 +87,78 @@ pub fn check(kernel: &Kernel, windows: Windows, packets: &[Packet], host: &Host)
     packets
         .iter()
         .filter_map(|packet| {
-            let mut whole = BTreeMap::new();
-            (timeline.first..=timeline.last).find_map(|entered| {
-                let until = timeline.visible_until(entered, windows.hold);
-                let view = View {
-                    until,
-                    late: Some((&timeline, windows.settle)),
+            let mut whole: Vec<Rc<Whole>> = Vec::new();
+            for generation in timeline.first..=timeline.last {
+                let next = match whole.last() {
+                    Some(last) if !last.is_changed(kernel, packet, generation) => Rc::clone(last),
+                    _ => Rc::new(Whole::of(kernel, packet, host, generation)),
                 };
-                violation(kernel, packet, host, entered, view, &mut whole)
-            })
+                whole.push(next);
+            }
+            (timeline.first..)
+                .zip(0..whole.len())
+                .find_map(|(entered, index)| {
+                    let until = timeline.visible_until(entered, windows.hold);
+                    let length = usize::try_from(until - entered).unwrap_or(usize::MAX);
+                    let seen = whole.get(index..=index.saturating_add(length))?;
+                    let view = View {
+                        until,
+                        late: Some((&timeline, windows.settle)),
+                    };
+                    violation(kernel, packet, host, entered, view, seen)
+                })
         })
         .collect()
+}
+
+/// What becomes of a packet that sees nothing but one generation.
+struct Whole {
+    verdicts: BTreeSet<Verdict>,
+    /// Rows and chains looked at.
+    rows: BTreeSet<(Name, Key)>,
+    chains: BTreeSet<Name>,
+}
+
+impl Whole {
+    fn of(kernel: &Kernel, packet: &Packet, host: &Host, generation: u64) -> Self {
+        let mut whole = Self {
+            verdicts: BTreeSet::new(),
+            rows: BTreeSet::new(),
+            chains: BTreeSet::new(),
+        };
+        for (outcome, _) in outcomes(kernel, packet, host, generation, View::of(generation)) {
+            whole.verdicts.insert(outcome.verdict);
+            for step in outcome.trace {
+                match step {
+                    Step::Hook { chain, .. } | Step::Chain { chain } => {
+                        whole.chains.insert(chain);
+                    }
+                    Step::Lookup { set, key, .. } => {
+                        whole.rows.insert((set, key));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        whole
+    }
+
+    /// Whether `generation` changed anything that the packet looks at.
+    fn is_changed(&self, kernel: &Kernel, packet: &Packet, generation: u64) -> bool {
+        let table = kernel.table(packet.family());
+        let chains = table.chains.iter().any(|(name, versions)| {
+            let spans = versions.spans(generation - 1, generation);
+            let is_base = spans
+                .iter()
+                .any(|span| span.value.is_some_and(|chain| chain.base.is_some()));
+            spans.len() > 1 && (is_base || self.chains.contains(name))
+        });
+        chains
+            || self.rows.iter().any(|(set, key)| {
+                let set = table.sets.get(set);
+                set.is_some_and(|set| answers(set, key, generation - 1, generation).len() > 1)
+            })
+    }
 }
 
 fn violation(
@@ -102,23 +167,16 @@ fn violation(
     host: &Host,
     entered: u64,
     view: View<'_>,
-    whole: &mut BTreeMap<u64, BTreeSet<Verdict>>,
+    seen: &[Rc<Whole>],
 ) -> Option<Violation> {
-    let until = view.until;
-    if entered == until {
+    // What sees the same in all generations sees the same in all mixtures of them.
+    if seen.windows(2).all(|pair| Rc::ptr_eq(&pair[0], &pair[1])) {
         return None;
     }
-    let mut expected = BTreeSet::new();
-    for generation in entered..=until {
-        let verdicts = whole.entry(generation).or_insert_with(|| {
-            let outcomes = outcomes(kernel, packet, host, generation, View::of(generation));
-            outcomes
-                .into_iter()
-                .map(|(outcome, _)| outcome.verdict)
-                .collect()
-        });
-        expected.extend(verdicts.iter().copied());
-    }
+    let expected: BTreeSet<Verdict> = seen
+        .iter()
+        .flat_map(|whole| whole.verdicts.iter().copied())
+        .collect();
     // The source of a connection to an endpoint on its way out may be either address.
     let endpoints: BTreeSet<_> = expected.iter().copied().map(endpoint).collect();
     let must_arrive = !endpoints.contains(&None);
@@ -133,7 +191,7 @@ fn violation(
     Some(Violation {
         packet: packet.clone(),
         entered,
-        until,
+        until: view.until,
         outcome: Box::new(wrong),
         expected,
     })
@@ -157,118 +215,4 @@ pub fn frontends(kernel: &Kernel, family: Family) -> BTreeSet<Key> {
         .filter(|key| matches!(key, Key::Frontend { .. } | Key::NodePort { .. }))
         .copied()
         .collect()
-}
-
-/// An object that came too late or went too early.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum OrderViolation {
-    /// A row leads to a class that was not there, chain and verdict row, one commit before.
-    ClassTooLate {
-        /// The row's route.
-        route: Route,
-        /// The row's generation.
-        generation: u64,
-    },
-    /// A class's verdict row or chain went while packets may still have held a route to it.
-    ClassTooEarly {
-        /// Class number.
-        class: u32,
-        /// Generation without the class.
-        generation: u64,
-    },
-}
-
-/// Checks that classes exist a commit before the first row that leads to them and `hold` longer
-/// than the last. Rows in maps that no base chain leads to, such as those of a table not yet or no
-/// more in use, lead nowhere.
-#[must_use]
-pub fn check_order(kernel: &Kernel, family: Family, hold: Duration) -> Vec<OrderViolation> {
-    let timeline = Timeline::new(kernel);
-    let table = kernel.table(family);
-    let states: BTreeMap<u64, State> = (timeline.first..=timeline.last)
-        .map(|generation| (generation, State::of(table, generation)))
-        .collect();
-    let mut violations = Vec::new();
-    for ((_, before), (&generation, now)) in states.iter().zip(states.iter().skip(1)) {
-        for &route in now.routes.difference(&before.routes) {
-            if !before.classes.contains(&route.class()) {
-                violations.push(OrderViolation::ClassTooLate { route, generation });
-            }
-        }
-        for &class in before.classes.difference(&now.classes) {
-            // Every state that a packet still on its way may have read.
-            let used = states
-                .range(..generation)
-                .filter(|(old, _)| timeline.visible_until(**old, hold) >= generation)
-                .any(|(_, old)| old.routes.iter().any(|route| route.class() == class));
-            if used {
-                violations.push(OrderViolation::ClassTooEarly { class, generation });
-            }
-        }
-    }
-    violations
-}
-
-/// Who leads where at one generation.
-struct State {
-    /// Routes in maps that packets are looked up in.
-    routes: BTreeSet<Route>,
-    /// Classes whose verdict row leads to a chain with rules, or drops.
-    classes: BTreeSet<u32>,
-}
-
-impl State {
-    fn of(table: &Table, generation: u64) -> Self {
-        let chain = |name: &Name| table.chains.get(name)?.at(generation);
-        let rows = |name: &Name| {
-            let set = table.sets.get(name);
-            set.into_iter()
-                .flat_map(|set| &set.rows)
-                .filter_map(move |(key, versions)| Some((*key, versions.at(generation)?)))
-        };
-        let mut reached: Vec<&Name> = table
-            .chains
-            .keys()
-            .filter(|name| chain(name).is_some_and(|chain| chain.base.is_some()))
-            .collect();
-        let mut seen: BTreeSet<&Name> = reached.iter().copied().collect();
-        let mut maps = BTreeSet::new();
-        while let Some(name) = reached.pop() {
-            let rules = chain(name).into_iter().flat_map(|chain| chain.rules.iter());
-            for statement in rules.flat_map(|rule| &rule.statements) {
-                let mut leads_to: Vec<&Name> = match statement {
-                    Statement::Jump(to) | Statement::Goto(to) => vec![to],
-                    _ => Vec::new(),
-                };
-                if let Some(set) = statement.set()
-                    && maps.insert(set)
-                {
-                    leads_to.extend(rows(set).filter_map(|(_, datum)| match datum {
-                        Datum::Goto(to) => Some(to),
-                        _ => None,
-                    }));
-                }
-                reached.extend(leads_to.into_iter().filter(|to| seen.insert(to)));
-            }
-        }
-        let routes = maps
-            .iter()
-            .flat_map(|map| rows(map))
-            .filter_map(|(_, datum)| match datum {
-                Datum::Route(route) => Some(*route),
-                _ => None,
-            });
-        let has_rules = |name| chain(name).is_some_and(|chain| !chain.rules.is_empty());
-        let verdicts = table.sets.keys().flat_map(rows);
-        let classes = verdicts.filter_map(|(key, datum)| match (key, datum) {
-            (Key::Class(class), Datum::Goto(to)) if has_rules(to) => Some(Route(class).class()),
-            (Key::Class(class), Datum::Drop) => Some(Route(class).class()),
-            _ => None,
-        });
-        Self {
-            routes: routes.collect(),
-            classes: classes.collect(),
-        }
-    }
 }

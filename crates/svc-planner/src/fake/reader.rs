@@ -175,7 +175,7 @@ impl<'a> Reader<'a> {
 }
 
 /// What readers at `first ..= last` find under a key, with the generations at which they do.
-fn answers(
+pub(super) fn answers(
     history: &SetHistory,
     key: &Key,
     first: u64,

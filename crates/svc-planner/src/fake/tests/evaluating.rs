@@ -45,9 +45,11 @@ fn numbers_come_from_the_caller() {
         [
             "prerouting: nat-prerouting",
             "rule 0 of nat-prerouting",
+            "chain services",
             "@services { 10.96.0.1 . tcp . 80 } : class 2 group 1 (generation 3)",
             "@dispatch { class 2 } : goto class-2 (generation 3)",
             "rule 0 of services",
+            "chain class-2",
             "random 1 of 2",
             "@endpoints { group 1 . slot 1 } : 10.0.0.2 . 8080 (generation 3)",
             "rule 1 of class-2",
