@@ -1,9 +1,10 @@
 //! Support code of the end-to-end tests.
 #![forbid(unsafe_code)]
 
+pub mod committer;
+pub mod engine;
 pub mod flood;
 pub mod folder;
-pub mod programmer;
 pub mod proxy;
 pub mod race;
 pub mod ruleset;

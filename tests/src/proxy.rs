@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use kproxy::{lab::Namespace, manifest::Source};
-use svc_planner::{Config, config::LocalDetector, plan::Family as PlanFamily};
+use kproxy::{engine::Engine, lab::Namespace, manifest::Source};
+use svc_planner::{Config, config::LocalDetector, plan};
 
 use crate::{
-    programmer::Programmer,
+    engine,
     scenario::{Family, NodeSpec},
 };
 
@@ -16,11 +16,12 @@ use crate::{
 pub struct Proxy {
     folder: PathBuf,
     source: Source,
-    programmer: Programmer,
+    engine: Engine,
 }
 
 impl Proxy {
-    /// Starts one for a family in the node's namespace.
+    /// Starts one in the node's namespace. It serves both families; `family` is that of the node's
+    /// `clusterCidr`.
     ///
     /// # Errors
     /// When the kernel refuses, or the configuration is wrong.
@@ -34,20 +35,24 @@ impl Proxy {
             Some(cidr) => LocalDetector::Cidr(cidr.parse().context("clusterCidr")?),
             None => LocalDetector::None,
         };
-        let config = Config {
+        let family = match family {
+            Family::Ipv4 => plan::Family::Ipv4,
+            Family::Ipv6 => plan::Family::Ipv6,
+        };
+        let engine = engine::start(namespace, |of| Config {
             node_name: node.name.as_str().into(),
             masquerade_all: node.masquerade_all,
-            local,
+            local: if of == family {
+                local.clone()
+            } else {
+                LocalDetector::None
+            },
             ..Config::default()
-        };
-        let family = match family {
-            Family::Ipv4 => PlanFamily::Ipv4,
-            Family::Ipv6 => PlanFamily::Ipv6,
-        };
+        })?;
         Ok(Self {
             folder: folder.to_owned(),
             source: Source::new(&node.name),
-            programmer: Programmer::start(namespace, family, config)?,
+            engine,
         })
     }
 
@@ -56,15 +61,14 @@ impl Proxy {
     /// # Errors
     /// When a transaction is not committed.
     pub fn sync(&mut self) -> Result<Vec<String>> {
-        let mut changes = Vec::new();
-        self.source
-            .refresh(&self.folder, None, |change| changes.push(change));
-        for change in changes {
-            self.programmer.apply(change)?;
-        }
-        self.programmer.settle()?;
-        Ok(self
-            .source
+        let Self {
+            folder,
+            source,
+            engine,
+        } = self;
+        source.refresh(folder, None, |change| engine.apply(change));
+        engine::settle(engine)?;
+        Ok(source
             .take_problems()
             .iter()
             .map(ToString::to_string)

@@ -13,7 +13,7 @@ use svc_planner::{
 };
 
 use super::{Arena, PORT};
-use crate::programmer::{Committer, encode};
+use crate::committer::{Committer, encode};
 
 const GROUP: u32 = 1;
 

@@ -1,15 +1,21 @@
 //! New flows on one CPU, commits on another: what do packets see in between?
 
+mod contender;
 mod control;
 
-use core::net::{IpAddr, SocketAddr};
+use core::{
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
+use std::time::Instant;
 
 use anyhow::Result;
 use kproxy::lab::{SINK, Topology};
 use svc_planner::plan::Family;
 
-use crate::flood::{Flood, Pinned, arrivals, count_arrivals};
+use crate::flood::{Flood, Pinned, Sent, arrivals, count_arrivals};
 
+pub use contender::{Contender, Sequence};
 pub use control::Control;
 
 /// Where the flows come from.
@@ -23,11 +29,14 @@ pub enum Hook {
 
 /// Pods behind the Service that is flooded.
 pub const OWN: [&str; 3] = ["own-1", "own-2", "own-3"];
+/// Addresses of these pods, numbered from 1 and dealt out in turn.
+pub const PODS: u8 = 96;
 /// Pod behind another Service.
 pub const OTHER: &str = "other-1";
 /// Port of both Services and of their endpoints.
 pub const PORT: u16 = 80;
 
+const OTHER_POD: u8 = 200;
 const CLIENT: &str = "client";
 /// Source addresses, enough for two million flows.
 const SOURCES: u8 = 32;
@@ -46,6 +55,8 @@ pub struct Arena {
 pub struct Tally {
     /// Flows sent.
     pub sent: u64,
+    /// Refused by the send call: dropped on the way out.
+    pub refused: u64,
     /// Reached a pod of the Service.
     pub served: u64,
     /// Left the node untranslated.
@@ -65,10 +76,11 @@ impl Arena {
         let node = (1..=SOURCES).map(|number| node(family, number));
         let clients = (1..=SOURCES).map(|number| client(family, number));
         let mut builder = Topology::builder().node(node).host(CLIENT, clients);
-        for (number, name) in (1..).zip(OWN) {
-            builder = builder.host(name, [pod(family, number)]);
+        for (index, name) in (0u8..).zip(OWN) {
+            let numbers = (1..=PODS).filter(|number| (number - 1) % 3 == index);
+            builder = builder.host(name, numbers.map(|number| pod(family, number)));
         }
-        let topology = builder.host(OTHER, [pod(family, 100)]).build()?;
+        let topology = builder.host(OTHER, [pod(family, OTHER_POD)]).build()?;
         // Nobody answers, so the entries would stay for long; the table has room for some 10⁵.
         topology
             .node()
@@ -95,7 +107,7 @@ impl Arena {
         vip(self.family, 256 + u32::from(number))
     }
 
-    /// Address of a pod: 1 to 3 are [`OWN`].
+    /// Address number 1 to [`PODS`] of the Service's pods; the first three are of different pods.
     #[must_use]
     pub fn pod(&self, number: u8) -> IpAddr {
         pod(self.family, number)
@@ -104,7 +116,7 @@ impl Arena {
     /// Address of the pod of the other Service.
     #[must_use]
     pub fn other_pod(&self) -> IpAddr {
-        pod(self.family, 100)
+        pod(self.family, OTHER_POD)
     }
 
     /// Its family.
@@ -113,16 +125,16 @@ impl Arena {
         self.family
     }
 
-    /// Floods the Service with `flows` new flows while `cycle` is called again and again, on
-    /// another CPU, and tells where they went. Ends early when `enough` says so.
+    /// Floods the Service with new flows, up to `flows` and no longer than `time`, while `cycle` is
+    /// called again and again on another CPU, and tells where they went.
     ///
     /// # Errors
     /// When the flood or a cycle fails.
     pub fn race(
         &self,
         flows: u64,
+        time: Duration,
         mut cycle: impl FnMut() -> Result<()>,
-        mut enough: impl FnMut(&Tally) -> bool,
     ) -> Result<Tally> {
         let before = self.arrived()?;
         let (namespace, sources): (_, Vec<IpAddr>) = match self.hook {
@@ -141,26 +153,25 @@ impl Arena {
         };
         let target = SocketAddr::new(self.service(), PORT);
         let _pinned = Pinned::to(1)?;
+        let started = Instant::now();
         let flood = Flood::start(namespace.handle(), sources, vec![target], flows, 0)?;
         let mut cycles = 0u64;
         let mut outcome = Ok(());
-        while outcome.is_ok() && !flood.is_over() {
+        while outcome.is_ok() && !flood.is_over() && started.elapsed() < time {
             outcome = cycle();
             cycles += 1;
-            if cycles.is_multiple_of(4096) && enough(&self.tally(before, flood.sent(), cycles)?) {
-                break;
-            }
         }
-        let sent = flood.finish()?;
+        let Sent {
+            flows: sent,
+            refused,
+            ..
+        } = flood.finish()?;
         outcome?;
-        self.tally(before, sent.flows, cycles)
-    }
-
-    fn tally(&self, before: [u64; 3], sent: u64, cycles: u64) -> Result<Tally> {
         let after = self.arrived()?;
         let [served, missed, foreign] = [0, 1, 2].map(|index| after[index] - before[index]);
         Ok(Tally {
             sent,
+            refused,
             served,
             missed,
             foreign,

@@ -1,0 +1,49 @@
+//! The engine in a namespace, and when it is done.
+
+use core::time::Duration;
+use std::thread;
+
+use anyhow::Result;
+use kproxy::{
+    engine::{Engine, Wait},
+    lab::Namespace,
+};
+use nft_batch::Connection;
+use svc_planner::{Config, plan::Family};
+
+/// Starts an engine in a namespace, with nothing to do yet.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn start(namespace: &Namespace, config: impl Fn(Family) -> Config) -> Result<Engine> {
+    Ok(Engine::new(namespace.run(Connection::open)??, config))
+}
+
+/// Sends until the kernel holds what it should; what is only to be tidied up later may be left.
+///
+/// # Errors
+/// When the engine fails.
+pub fn settle(engine: &mut Engine) -> Result<()> {
+    sync_up_to(engine, Config::default().settle)
+}
+
+/// Sends until there is nothing to tidy up either.
+///
+/// # Errors
+/// When the engine fails.
+pub fn rest(engine: &mut Engine) -> Result<()> {
+    sync_up_to(engine, Duration::MAX)
+}
+
+/// Sends until nothing is due within `limit`.
+fn sync_up_to(engine: &mut Engine, limit: Duration) -> Result<()> {
+    while let Wait::Until(time) = engine.sync(|_, _| ())? {
+        let left = time.saturating_sub(engine.clock().now());
+        if left > limit {
+            break;
+        }
+        // The planner's deadlines are points in time: there is no event to wait for.
+        thread::sleep(left);
+    }
+    Ok(())
+}

@@ -1,0 +1,194 @@
+//! What the engine does under load: each kind of change again and again, as fast as it goes.
+
+use anyhow::Result;
+use kproxy::engine::Engine;
+use svc_planner::{
+    Config,
+    object::{
+        Algorithm, Change, Endpoint, EndpointSlice, ObjectName, Protocol, Service, ServicePort,
+        SlicePort, TrafficPolicy,
+    },
+};
+
+use super::{Arena, PODS, PORT};
+use crate::engine;
+
+/// A kind of change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sequence {
+    /// Two endpoints, one, two.
+    Count,
+    /// One of two endpoints is another one each time.
+    Replacement,
+    /// As many endpoints as never before, up to all: class chains come, and go when more are idle
+    /// than are kept.
+    Classes,
+    /// Other Services come until the maps are replaced by bigger ones, and go.
+    Growth,
+    /// A new engine takes the table over, as after a restart, and tidies up.
+    TakeOver,
+}
+
+/// Other Services that come and go, per cycle and in all, in [`Sequence::Growth`].
+const STEP: u16 = 50;
+const MOST: u16 = 2_000;
+
+/// An engine that serves the flooded Service and another one.
+#[derive(Debug)]
+pub struct Contender<'a> {
+    arena: &'a Arena,
+    engine: Engine,
+    cycle: usize,
+}
+
+impl<'a> Contender<'a> {
+    /// Starts with two endpoints for the Service and one for the other.
+    ///
+    /// # Errors
+    /// When the engine fails.
+    pub fn new(arena: &'a Arena) -> Result<Self> {
+        let mut contender = Self {
+            arena,
+            engine: start(arena, 0)?,
+            cycle: 0,
+        };
+        contender.apply_all();
+        engine::settle(&mut contender.engine)?;
+        Ok(contender)
+    }
+
+    /// Makes one change of a kind, and commits what is due.
+    ///
+    /// # Errors
+    /// When the engine fails.
+    pub fn cycle(&mut self, sequence: Sequence) -> Result<()> {
+        self.cycle += 1;
+        let number = self.cycle;
+        match sequence {
+            Sequence::Count => self.endpoints(if number.is_multiple_of(2) {
+                &[1, 2]
+            } else {
+                &[1]
+            }),
+            Sequence::Replacement => self.endpoints(match number % 3 {
+                0 => &[1, 2],
+                1 => &[1, 3],
+                _ => &[2, 3],
+            }),
+            Sequence::Classes => {
+                let all: Vec<u8> = (1..=PODS).collect();
+                self.endpoints(all.get(..=number % all.len()).unwrap_or(&all));
+            }
+            Sequence::Growth => self.others(number),
+            Sequence::TakeOver => {
+                self.engine = start(self.arena, u32::try_from(number)?)?;
+                self.engine.adopt()?;
+                self.apply_all();
+                engine::rest(&mut self.engine)?;
+            }
+        }
+        self.engine.sync(|_, _| ())?;
+        Ok(())
+    }
+
+    fn apply_all(&mut self) {
+        self.engine.apply(service(self.arena, 0));
+        self.engine.apply(service(self.arena, 1));
+        self.endpoints(&[1, 2]);
+        self.engine.apply(slice(1, &[self.arena.other_pod()]));
+    }
+
+    fn endpoints(&mut self, pods: &[u8]) {
+        let addresses: Vec<_> = pods.iter().map(|&pod| self.arena.pod(pod)).collect();
+        self.engine.apply(slice(0, &addresses));
+    }
+
+    /// Adds or removes the next few other Services: up to the most, then down again.
+    fn others(&mut self, number: usize) {
+        let steps = usize::from(MOST / STEP);
+        let (step, add) = match number % (2 * steps) {
+            step if step < steps => (step, true),
+            step => (step - steps, false),
+        };
+        let first = 2 + u16::try_from(step).unwrap_or_default() * STEP;
+        for other in first..first + STEP {
+            if add {
+                self.engine.apply(service(self.arena, other));
+                self.engine.apply(slice(other, &[self.arena.other_pod()]));
+            } else {
+                self.engine.apply(Change::ServiceGone(name(other)));
+                self.engine.apply(Change::EndpointSliceGone(name(other)));
+            }
+        }
+    }
+}
+
+fn start(arena: &Arena, instance: u32) -> Result<Engine> {
+    engine::start(arena.topology.node(), |_| Config {
+        node_name: "node".into(),
+        instance,
+        ..Config::default()
+    })
+}
+
+/// Name of a Service and its slice; 0 is the one that is flooded.
+fn name(number: u16) -> ObjectName {
+    ObjectName {
+        namespace: "race".into(),
+        name: format!("service-{number}").into(),
+    }
+}
+
+fn service(arena: &Arena, number: u16) -> Change {
+    let address = if number == 0 {
+        arena.service()
+    } else {
+        arena.other_service(number)
+    };
+    Change::Service(Service {
+        name: name(number),
+        created: None,
+        cluster_ips: [address].into_iter().collect(),
+        external_ips: Default::default(),
+        load_balancer_ips: Default::default(),
+        source_ranges: Default::default(),
+        internal_policy: TrafficPolicy::Cluster,
+        external_policy: TrafficPolicy::Cluster,
+        affinity: None,
+        health_check_node_port: 0,
+        algorithm: Algorithm::Random,
+        ports: [ServicePort {
+            name: "".into(),
+            protocol: Protocol::Udp,
+            port: PORT,
+            node_port: 0,
+        }]
+        .into_iter()
+        .collect(),
+    })
+}
+
+fn slice(number: u16, addresses: &[core::net::IpAddr]) -> Change {
+    let endpoint = |address| Endpoint {
+        address,
+        ready: true,
+        serving: true,
+        terminating: false,
+        node: None,
+        zone_hints: Default::default(),
+        node_hints: Default::default(),
+        weight: 1,
+    };
+    Change::EndpointSlice(EndpointSlice {
+        name: name(number),
+        service: name(number).name,
+        ports: [SlicePort {
+            name: "".into(),
+            protocol: Protocol::Udp,
+            port: PORT,
+        }]
+        .into_iter()
+        .collect(),
+        endpoints: addresses.iter().copied().map(endpoint).collect(),
+    })
+}
