@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{packages, sh};
+use crate::{nft_versions, packages, sh};
 
 #[derive(clap::Args, Default)]
 pub(crate) struct Args {
@@ -19,6 +19,7 @@ pub(crate) struct Args {
 /// Runs everything once; fails if a test fails, or if one is skipped while `CI=true`.
 pub(crate) fn run(args: &Args) -> Result<()> {
     packages::ensure()?;
+    nft_versions::run()?;
     let skips = sh::root().join("target/skipped-tests.txt");
     std::fs::create_dir_all(sh::root().join("target"))?;
     std::fs::write(&skips, "")?;
