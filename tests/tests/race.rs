@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::race::{Arena, Contender, Control, Hook, Sequence, Tally};
+use e2e::race::{Arena, Contender, Control, Hook, Replay, Sequence, Tally};
 use svc_planner::plan::Family;
 
 const VARIANTS: [(Family, Hook); 4] = [
@@ -76,18 +76,51 @@ fn race(sequence: Sequence, short: Duration) -> Result<()> {
         let tally = arena
             .race(FLOWS, time(short), || contender.cycle(sequence))
             .with_context(|| format!("{sequence:?}, {family:?} {hook:?}"))?;
-        println!("{sequence:?}, {family:?} {hook:?}: {tally:?}");
-        ensure!(
-            tally.missed == 0 && tally.foreign == 0,
-            "{sequence:?}, {family:?} {hook:?}: {tally:?}"
-        );
-        // The rest must have been tested: served, or dropped to be tried again, which is rare.
-        ensure!(
-            tally.served > tally.sent - tally.sent / 100 && tally.cycles > 1,
-            "{sequence:?}, {family:?} {hook:?}: too few served: {tally:?}"
-        );
+        judge(&format!("{sequence:?}, {family:?} {hook:?}"), tally)?;
     }
     Ok(())
+}
+
+/// A race at the kernel's full rate: what the engine commits, recorded and encoded before.
+fn replay(sequence: Sequence, period: usize) -> Result<()> {
+    if !has_two_cpus()? {
+        return Ok(());
+    }
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    for (family, hook) in VARIANTS {
+        let arena = Arena::new(family, hook)?;
+        let mut contender = Contender::new(&arena)?;
+        let mut replay = Replay::record(&arena, &mut contender, sequence, period)?;
+        let tally = arena
+            .race(FLOWS, time(Duration::from_secs(1)), || replay.cycle())
+            .with_context(|| format!("{sequence:?} replayed, {family:?} {hook:?}"))?;
+        judge(
+            &format!("{sequence:?} replayed, {family:?} {hook:?}"),
+            tally,
+        )?;
+    }
+    Ok(())
+}
+
+fn judge(what: &str, tally: Tally) -> Result<()> {
+    println!("{what}: {tally:?}");
+    ensure!(tally.missed == 0 && tally.foreign == 0, "{what}: {tally:?}");
+    // The rest must have been tested: served, or dropped to be tried again, which is rare.
+    ensure!(
+        tally.served > tally.sent - tally.sent / 100 && tally.cycles > 1,
+        "{what}: too few served: {tally:?}"
+    );
+    Ok(())
+}
+
+#[test]
+fn count_changes_at_full_rate() -> Result<()> {
+    replay(Sequence::Count, 2)
+}
+
+#[test]
+fn endpoint_replacement_at_full_rate() -> Result<()> {
+    replay(Sequence::Replacement, 3)
 }
 
 #[test]

@@ -8,6 +8,7 @@ use svc_planner::{
         Algorithm, Change, Endpoint, EndpointSlice, ObjectName, Protocol, Service, ServicePort,
         SlicePort, TrafficPolicy,
     },
+    plan::Transaction,
 };
 
 use super::{Arena, PODS, PORT};
@@ -62,6 +63,23 @@ impl<'a> Contender<'a> {
     /// # Errors
     /// When the engine fails.
     pub fn cycle(&mut self, sequence: Sequence) -> Result<()> {
+        self.cycle_with(sequence, |_| ())
+    }
+
+    /// Commits all that is due soon.
+    ///
+    /// # Errors
+    /// When the engine fails.
+    pub fn settle(&mut self) -> Result<()> {
+        engine::settle(&mut self.engine)
+    }
+
+    /// As [`cycle`](Self::cycle), and shows what is committed.
+    pub(super) fn cycle_with(
+        &mut self,
+        sequence: Sequence,
+        mut committed: impl FnMut(Transaction),
+    ) -> Result<()> {
         self.cycle += 1;
         let number = self.cycle;
         match sequence {
@@ -87,7 +105,8 @@ impl<'a> Contender<'a> {
                 engine::rest(&mut self.engine)?;
             }
         }
-        self.engine.sync(|_, _| ())?;
+        self.engine
+            .sync(|_, transaction| committed(transaction.clone()))?;
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 
 mod contender;
 mod control;
+mod replay;
 
 use core::{
     net::{IpAddr, SocketAddr},
@@ -17,6 +18,7 @@ use crate::flood::{Flood, Pinned, Sent, arrivals, count_arrivals};
 
 pub use contender::{Contender, Sequence};
 pub use control::Control;
+pub use replay::Replay;
 
 /// Where the flows come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
