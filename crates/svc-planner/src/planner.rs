@@ -85,6 +85,8 @@ pub struct Planner {
     /// The last transaction was not about leftovers: they may take their turn.
     leftovers_turn: bool,
     refused: HashMap<u32, Reason>,
+    /// Number of the last draft.
+    drafts: u64,
     /// Instance and number of the last commit.
     committed: Option<(u32, u32)>,
 }
@@ -110,6 +112,7 @@ impl Planner {
             leftovers: VecDeque::new(),
             leftovers_turn: true,
             refused: HashMap::new(),
+            drafts: 0,
             committed: None,
         }
     }

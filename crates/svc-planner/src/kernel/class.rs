@@ -90,6 +90,8 @@ pub(crate) struct Class {
     pub(crate) state: State,
     /// Since when no row leads to it, or its own row is gone.
     pub(crate) since: u64,
+    /// The last draft that noted what this was before.
+    pub(crate) noted: u64,
 }
 
 /// Shapes with up to so many slots can have any number, bigger ones leave some to them: there is
@@ -121,7 +123,7 @@ impl Classes {
     }
 
     /// A new class; `None` if all numbers are in use, or the last ones are kept for small shapes.
-    pub(crate) fn insert(&mut self, shape: Shape, max: u32) -> Option<u32> {
+    pub(crate) fn insert(&mut self, shape: Shape, max: u32, draft: u64) -> Option<u32> {
         let max = max.min(Route::MAX_CLASS);
         let kept = if shape.slots > SMALL {
             max / KEPT_FOR_SMALL
@@ -136,6 +138,7 @@ impl Classes {
             rows: 0,
             state: State::Creating,
             since: IN_USE,
+            noted: draft,
         });
         let number = arena_number(id);
         self.index.insert(shape, number);

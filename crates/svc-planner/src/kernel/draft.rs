@@ -106,6 +106,8 @@ pub(crate) enum Step {
 /// A transaction in the making.
 #[derive(Debug)]
 pub(crate) struct Draft {
+    /// Number of the draft, never 0.
+    pub(crate) number: u64,
     pub(crate) transaction: Transaction,
     rows: [Rows; SETS],
     mirror_rows: Rows,
@@ -137,8 +139,14 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    pub(crate) fn new(family: Family, kernel: &Kernel, mirror: Option<Mirror>) -> Self {
+    pub(crate) fn new(
+        number: u64,
+        family: Family,
+        kernel: &Kernel,
+        mirror: Option<Mirror>,
+    ) -> Self {
         Self {
+            number,
             transaction: Transaction::new(family),
             sets: kernel.sets.clone(),
             settings: kernel.settings.clone(),

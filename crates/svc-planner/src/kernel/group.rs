@@ -30,6 +30,8 @@ pub(crate) struct Group {
     pub(crate) facts: Facts,
     /// What the kernel holds, slot by slot.
     pub(crate) slots: Vec<Target>,
+    /// The last draft that noted what the facts were before.
+    pub(crate) noted: u64,
 }
 
 /// All groups, by number.
@@ -43,7 +45,7 @@ pub(crate) const NO_GROUP: u32 = Route::MAX_GROUP;
 
 impl Groups {
     /// A new group; `None` if all numbers are in use.
-    pub(crate) fn insert(&mut self, owner: u32) -> Option<u32> {
+    pub(crate) fn insert(&mut self, owner: u32, draft: u64) -> Option<u32> {
         if self.arena.len() >= NO_GROUP as usize - 1 {
             return None;
         }
@@ -57,6 +59,7 @@ impl Groups {
                 shortcut: None,
             },
             slots: Vec::new(),
+            noted: draft,
         });
         Some(arena_number(id))
     }

@@ -16,12 +16,13 @@ const CLEAN_UP_NAMES: usize = 2000;
 
 impl Planner {
     pub(super) fn assemble(&mut self, now: u64) -> Draft {
+        self.drafts += 1;
         let mirror = self.growth.as_ref().map(|growth| Mirror {
             set: growth.set,
             name: growth.state.name.clone(),
             cursor: growth.cursor,
         });
-        let mut draft = Draft::new(self.model.family, &self.kernel, mirror);
+        let mut draft = Draft::new(self.drafts, self.model.family, &self.kernel, mirror);
         if self.clean_up(&mut draft, now) || self.switch_to_bigger(&mut draft, now) {
             return draft;
         }

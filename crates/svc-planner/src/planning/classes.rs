@@ -22,7 +22,11 @@ impl Work<'_> {
     /// Asks for a class; one that is missing is created with this transaction.
     pub(super) fn class(&mut self, shape: Shape) -> Availability {
         let Some(number) = self.kernel.classes.find(shape) else {
-            let Some(number) = self.kernel.classes.insert(shape, self.config.max_classes) else {
+            let Some(number) =
+                self.kernel
+                    .classes
+                    .insert(shape, self.config.max_classes, self.draft.number)
+            else {
                 return Availability::Exhausted;
             };
             self.draft.undo.push(Undo::ClassAdded(number));
@@ -46,10 +50,13 @@ impl Work<'_> {
         let Some(class) = self.kernel.classes.at_mut(number) else {
             return;
         };
-        self.draft.undo.push(Undo::Class {
-            number,
-            class: *class,
-        });
+        if class.noted != self.draft.number {
+            self.draft.undo.push(Undo::Class {
+                number,
+                class: *class,
+            });
+            class.noted = self.draft.number;
+        }
         edit(class);
         if class.rows > 0 {
             class.since = IN_USE;

@@ -236,7 +236,7 @@ impl Work<'_> {
         if known != 0 {
             return Some(known);
         }
-        let number = self.kernel.groups.insert(owner)?;
+        let number = self.kernel.groups.insert(owner, self.draft.number)?;
         self.draft.undo.push(Undo::GroupAdded(number));
         Some(number)
     }

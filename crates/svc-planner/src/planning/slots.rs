@@ -75,6 +75,11 @@ impl Work<'_> {
             return;
         }
         let count = targets.len();
+        if group.slots.is_empty() {
+            group.slots.reserve_exact(count);
+            self.write_slots(number, targets);
+            return self.set_count(number, count);
+        }
         group
             .slots
             .reserve_exact(count.saturating_sub(group.slots.len()));
@@ -115,6 +120,10 @@ impl Work<'_> {
             }
         }
         self.write_slots(number, &slots);
+        self.set_count(number, count);
+    }
+
+    fn set_count(&mut self, number: u32, count: usize) {
         self.edit_group(number, |facts| {
             facts.count = u32::try_from(count).unwrap_or(u32::MAX)
         });
@@ -127,10 +136,13 @@ impl Work<'_> {
             return;
         };
         let facts = &mut group.facts;
-        self.draft.undo.push(Undo::Group {
-            number,
-            facts: *facts,
-        });
+        if group.noted != self.draft.number {
+            self.draft.undo.push(Undo::Group {
+                number,
+                facts: *facts,
+            });
+            group.noted = self.draft.number;
+        }
         let before = facts.count;
         edit(facts);
         if facts.count < before {
