@@ -26,4 +26,4 @@ mod planning;
 mod policy;
 
 pub use config::Config;
-pub use planner::{Inventory, Next, Planner};
+pub use planner::{Inventory, Next, Planner, RestoreError, Snapshot};

@@ -3,6 +3,7 @@
 mod assemble;
 mod outcome;
 mod rebuild;
+mod snapshot;
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -10,10 +11,10 @@ use std::collections::VecDeque;
 use hashbrown::HashMap;
 
 use crate::config::Config;
-use crate::kernel::Kernel;
 use crate::kernel::clock::ticks;
 use crate::kernel::draft::{Draft, Due};
 use crate::kernel::set::SETS;
+use crate::kernel::{Kernel, RuleSettings};
 use crate::model::Model;
 use crate::model::address::Address;
 use crate::model::frontend::FrontendKey;
@@ -22,8 +23,9 @@ use crate::plan::{Chain, Family, Key, Name, Transaction};
 use crate::planning::growth::Growth;
 use crate::planning::takeover::Leftovers;
 use crate::policy::endpoint_selection::Selection;
-use crate::policy::masquerade::Masquerade;
 use crate::report::{PortName, Reason, Report};
+
+pub use snapshot::{RestoreError, Snapshot};
 
 /// What to do next.
 #[derive(Debug, Clone, PartialEq)]
@@ -85,6 +87,8 @@ pub struct Planner {
     /// The last transaction was not about leftovers: they may take their turn.
     leftovers_turn: bool,
     refused: HashMap<u32, Reason>,
+    /// The kernel may hold rows of Services that will not come.
+    expects: bool,
     /// Number of the last draft.
     drafts: u64,
     /// Instance and number of the last commit.
@@ -98,7 +102,7 @@ impl Planner {
     pub fn new(family: Family, config: Config) -> Self {
         let model = Model::new(family, config.node_name.clone());
         Self {
-            kernel: Kernel::new(Masquerade::new(family, &config, &model.node)),
+            kernel: Kernel::new(RuleSettings::new(&model, &config)),
             config,
             model,
             selection: Selection::default(),
@@ -112,6 +116,7 @@ impl Planner {
             leftovers: VecDeque::new(),
             leftovers_turn: true,
             refused: HashMap::new(),
+            expects: false,
             drafts: 0,
             committed: None,
         }

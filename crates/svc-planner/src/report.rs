@@ -3,12 +3,13 @@
 use core::fmt;
 use core::net::IpAddr;
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::object::{ObjectName, Protocol};
 
 /// Name of a Service port.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PortName {
     /// The Service.
     pub service: ObjectName,

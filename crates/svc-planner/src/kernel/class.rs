@@ -12,7 +12,9 @@ use crate::object::Algorithm;
 use crate::plan::{Name, Route};
 
 /// What a class does besides balancing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
 pub(crate) enum Kind {
     /// ClusterIPs: foreign sources are masqueraded, if so configured.
     Internal,
@@ -28,7 +30,7 @@ pub(crate) enum Kind {
 }
 
 /// Frontends of one shape share a class.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Shape {
     pub(crate) kind: Kind,
     /// Number of slots to choose from.
@@ -110,6 +112,25 @@ pub(crate) struct Classes {
 }
 
 impl Classes {
+    /// Classes with given numbers; `None` if they contradict each other.
+    pub(crate) fn numbered(classes: Vec<(u32, Class)>) -> Option<Self> {
+        let mut index = HashMap::new();
+        for (number, class) in &classes {
+            if *number == 0 || index.insert(class.shape, *number).is_some() {
+                return None;
+            }
+        }
+        let classes = classes
+            .into_iter()
+            .map(|(number, class)| (number - 1, class));
+        let arena = Arena::numbered(classes, Route::MAX_CLASS - 1)?;
+        Some(Self {
+            arena,
+            index,
+            idle: VecDeque::new(),
+        })
+    }
+
     pub(crate) fn find(&self, shape: Shape) -> Option<u32> {
         self.index.get(&shape).copied()
     }

@@ -44,6 +44,25 @@ pub(crate) struct Groups {
 pub(crate) const NO_GROUP: u32 = Route::MAX_GROUP;
 
 impl Groups {
+    /// Groups with given numbers; `None` if they contradict each other.
+    pub(crate) fn numbered(groups: Vec<(u32, Group)>) -> Option<Self> {
+        if groups.iter().any(|(number, _)| *number == 0) {
+            return None;
+        }
+        let groups = groups
+            .into_iter()
+            .map(|(number, group)| (number - 1, group));
+        Some(Self {
+            arena: Arena::numbered(groups, NO_GROUP - 2)?,
+        })
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Group)> {
+        self.arena
+            .iter()
+            .map(|(id, group)| (arena_number(id), group))
+    }
+
     /// A new group; `None` if all numbers are in use.
     pub(crate) fn insert(&mut self, owner: u32, draft: u64) -> Option<u32> {
         if self.arena.len() >= NO_GROUP as usize - 1 {

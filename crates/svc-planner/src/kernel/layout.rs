@@ -7,10 +7,10 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
+use super::RuleSettings;
 use super::class::{Kind, Shape};
 use super::set::{SETS, SetId, SetState};
 use crate::plan::{BaseChain, Chain, ChainKind, Family, Field, Hook, Name, Route, Rule, Statement};
-use crate::policy::masquerade::Masquerade;
 
 /// Base chains: name, type, hook, priority, and the chains a new connection is sent through.
 const BASE_CHAINS: [(&str, ChainKind, Hook, i32, &[&str]); 8] = [
@@ -87,10 +87,7 @@ const CHECKS: [&str; 6] = [
 pub(crate) struct Layout<'a> {
     pub(crate) family: Family,
     pub(crate) sets: &'a [SetState; SETS],
-    pub(crate) masquerade: &'a Masquerade,
-    /// Node ports are served on all local addresses.
-    pub(crate) all_addresses: bool,
-    pub(crate) repeat_lookup: bool,
+    pub(crate) settings: &'a RuleSettings,
 }
 
 /// All chains but those of classes.
@@ -145,8 +142,12 @@ impl Layout<'_> {
             });
         };
         match shape.kind {
-            Kind::Internal => self.masquerade.mark_internal().map_or((), &mut push),
-            Kind::External => push(vec![self.masquerade.mark()]),
+            Kind::Internal => self
+                .settings
+                .masquerade
+                .mark_internal()
+                .map_or((), &mut push),
+            Kind::External => push(vec![self.settings.masquerade.mark()]),
             Kind::ExternalLocal | Kind::Shortcut | Kind::Drop => {}
         }
         if shape.kind != Kind::Drop {
@@ -155,10 +156,13 @@ impl Layout<'_> {
             }]);
         }
         if shape.kind == Kind::ExternalLocal {
-            if let Some(is_local) = self.masquerade.local_match(false) {
+            if let Some(is_local) = self.settings.masquerade.local_match(false) {
                 push(self.shortcut(is_local));
             }
-            push(vec![Statement::FibSaddrLocal, self.masquerade.mark()]);
+            push(vec![
+                Statement::FibSaddrLocal,
+                self.settings.masquerade.mark(),
+            ]);
             push(self.shortcut(Statement::FibSaddrLocal));
         }
         if shape.kind != Kind::Drop && shape.slots > 0 {
@@ -184,10 +188,10 @@ impl Layout<'_> {
             map: self.name(SetId::NodePorts),
         });
         by_port.push(self.dispatch(SetId::Dispatch));
-        for _ in 0..=u8::from(self.repeat_lookup) {
+        for _ in 0..=u8::from(self.settings.repeat_lookup) {
             rules.push(rule("services", by_address.clone()));
         }
-        for _ in 0..=u8::from(self.repeat_lookup) {
+        for _ in 0..=u8::from(self.settings.repeat_lookup) {
             rules.push(rule("services", by_port.clone()));
         }
     }
@@ -205,7 +209,7 @@ impl Layout<'_> {
         rules.push(rule(
             "nodeport-endpoints-check",
             vec![
-                if self.all_addresses {
+                if self.settings.all_addresses {
                     self.not_loopback()
                 } else {
                     self.in_set(vec![Field::Daddr], SetId::NodePortIps, false)
@@ -231,7 +235,7 @@ impl Layout<'_> {
     }
 
     fn masquerading(&self, rules: &mut Vec<Rule>) {
-        let bits = self.masquerade.bits();
+        let bits = self.settings.masquerade.bits();
         rules.push(rule(
             "masquerading",
             vec![
@@ -252,7 +256,7 @@ impl Layout<'_> {
     }
 
     fn node_port_match(&self) -> Vec<Statement> {
-        if self.all_addresses {
+        if self.settings.all_addresses {
             vec![Statement::FibDaddrLocal, self.not_loopback()]
         } else {
             vec![self.in_set(vec![Field::Daddr], SetId::NodePortIps, false)]

@@ -10,13 +10,17 @@ pub(crate) mod set;
 
 use hashbrown::HashMap;
 use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
 
 use self::class::Classes;
 use self::group::Groups;
 use self::set::{SETS, SetId, SetState};
+use crate::config::Config;
+use crate::model::Model;
 use crate::model::address::{Address, LocalTarget};
 use crate::policy::hairpin::Hairpin;
 use crate::policy::masquerade::Masquerade;
+use crate::policy::node_addresses::NodePortMatch;
 
 /// The kernel's side of one family.
 #[derive(Debug)]
@@ -33,18 +37,38 @@ pub(crate) struct Kernel {
 /// What does not depend on Services.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
-    /// What rules say about masquerading.
-    pub(crate) masquerade: Masquerade,
-    /// What rules say about node ports: they are served on all local addresses.
-    pub(crate) all_addresses: bool,
+    pub(crate) rules: RuleSettings,
     /// Rows of `nodeport-ips`.
     pub(crate) node_port_ips: Vec<Address>,
     /// Rows of `service-cidrs`.
     pub(crate) service_cidrs: Vec<IpNet>,
 }
 
+/// What rules depend on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct RuleSettings {
+    pub(crate) masquerade: Masquerade,
+    /// Node ports are served on all local addresses.
+    pub(crate) all_addresses: bool,
+    /// Frontends are looked up twice.
+    pub(crate) repeat_lookup: bool,
+}
+
+impl RuleSettings {
+    /// What configuration and Node ask for.
+    pub(crate) fn new(model: &Model, config: &Config) -> Self {
+        let (family, node) = (model.family, &model.node);
+        let node_ports = node.node_ports(family, &config.node_port_addresses);
+        Self {
+            masquerade: Masquerade::new(family, config, node),
+            all_addresses: node_ports == NodePortMatch::All,
+            repeat_lookup: config.repeat_lookup,
+        }
+    }
+}
+
 impl Kernel {
-    pub(crate) fn new(masquerade: Masquerade) -> Self {
+    pub(crate) fn new(rules: RuleSettings) -> Self {
         Self {
             classes: Classes::default(),
             groups: Groups::default(),
@@ -52,8 +76,7 @@ impl Kernel {
             sets: SetId::ALL.map(|id| SetState::new(id, 0, None)),
             chain_suffix: 0,
             settings: Settings {
-                masquerade,
-                all_addresses: false,
+                rules,
                 node_port_ips: Vec::new(),
                 service_cidrs: Vec::new(),
             },

@@ -3,7 +3,9 @@
 use crate::plan::{DataType, KeyType, Name, Set};
 
 /// One set, whatever generation of it the kernel holds. In the order they are created: hot first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
 pub(crate) enum SetId {
     /// Frontend → class and group.
     Services,

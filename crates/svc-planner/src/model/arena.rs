@@ -20,6 +20,28 @@ impl<T> Default for Arena<T> {
 }
 
 impl<T> Arena<T> {
+    /// An arena of values with given numbers; `None` if a number comes twice or is above `max`.
+    pub(crate) fn numbered(values: impl IntoIterator<Item = (u32, T)>, max: u32) -> Option<Self> {
+        let mut arena = Self::default();
+        for (id, value) in values {
+            if id > max {
+                return None;
+            }
+            let place = id as usize;
+            if place >= arena.values.len() {
+                arena.values.resize_with(place + 1, || None);
+            }
+            if arena.values[place].replace(value).is_some() {
+                return None;
+            }
+        }
+        let holes = (0..)
+            .zip(&arena.values)
+            .filter(|(_, value)| value.is_none());
+        arena.free = holes.map(|(id, _)| id).collect();
+        Some(arena)
+    }
+
     pub(crate) fn insert(&mut self, value: T) -> u32 {
         if let Some(id) = self.free.pop() {
             self.values[id as usize] = Some(value);
@@ -94,5 +116,14 @@ mod tests {
         assert_eq!(arena.insert('c'), a);
         assert_eq!(arena.iter().collect::<Vec<_>>(), [(a, &'c'), (b, &'b')]);
         assert_eq!((arena.len(), arena.end()), (2, 2));
+    }
+
+    #[test]
+    fn values_come_back_under_their_numbers() {
+        let mut arena = Arena::numbered([(2, 'c'), (0, 'a')], 2).unwrap();
+        assert_eq!((arena.at(2), arena.len()), (Some(&'c'), 2));
+        assert_eq!(arena.insert('b'), 1);
+        assert!(Arena::numbered([(3, 'd')], 2).is_none());
+        assert!(Arena::numbered([(1, 'b'), (1, 'd')], 2).is_none());
     }
 }

@@ -157,6 +157,14 @@ impl ClusterIps {
             });
     }
 
+    /// A row that is there, of a Service yet to come.
+    pub(crate) fn expect(&mut self, address: Address) {
+        self.claim(address);
+        if let Some(ip) = self.find(address).and_then(|id| self.arena.at_mut(id)) {
+            (ip.claims, ip.present) = (0, true);
+        }
+    }
+
     /// Takes a claim back; the number if it was the last.
     pub(crate) fn release(&mut self, address: Address) -> Option<u32> {
         let id = self.find(address)?;

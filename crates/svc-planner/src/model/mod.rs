@@ -110,6 +110,38 @@ impl Model {
         }
     }
 
+    /// A port that the kernel has rows of, of a Service yet to come.
+    pub(crate) fn expect_port(&mut self, name: &PortName, groups: (u32, u32)) -> u32 {
+        let service = self.find_or_add_service(&name.service.namespace, &name.service.name);
+        let object = object::ServicePort {
+            name: name.port.clone(),
+            protocol: name.protocol,
+            port: 0,
+            node_port: 0,
+        };
+        let port_name = self.names.acquire(&name.port);
+        let mut port = Port::new(service, port_name, &object);
+        (port.cluster_group, port.local_group) = groups;
+        let id = self.ports.insert(port);
+        if let Some(service) = self.services.at_mut(service) {
+            service.ports.push(id);
+        }
+        id
+    }
+
+    /// Gives up the ports whose Service did not come.
+    pub(crate) fn drop_expected_ports(&mut self) {
+        for id in 0..self.services.end() {
+            let Some(service) = self.services.at_mut(id).filter(|s| s.spec.is_none()) else {
+                continue;
+            };
+            for port in core::mem::take(&mut service.ports) {
+                self.detach_port(port);
+            }
+            self.drop_unused_service(id);
+        }
+    }
+
     /// The kernel holds nothing of what was planned: everything is to be planned again.
     pub(crate) fn forget_kernel(&mut self) {
         for id in 0..self.ports.end() {
@@ -433,7 +465,9 @@ impl Model {
     }
 
     fn drop_unused_service(&mut self, id: u32) {
-        let unused = |service: &Service| service.spec.is_none() && service.slices.is_empty();
+        let unused = |service: &Service| {
+            service.spec.is_none() && service.slices.is_empty() && service.ports.is_empty()
+        };
         let Some(service) = self.services.at(id).filter(|service| unused(service)) else {
             return;
         };

@@ -16,6 +16,7 @@ const CLEAN_UP_NAMES: usize = 2000;
 
 impl Planner {
     pub(super) fn assemble(&mut self, now: u64) -> Draft {
+        self.drop_expected();
         self.drafts += 1;
         let mirror = self.growth.as_ref().map(|growth| Mirror {
             set: growth.set,

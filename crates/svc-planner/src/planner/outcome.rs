@@ -163,7 +163,7 @@ impl Planner {
     }
 
     /// Notes when something went out of use; false if there is nothing left to do about it.
-    fn stamp(&mut self, due: Due, now: u64) -> bool {
+    pub(super) fn stamp(&mut self, due: Due, now: u64) -> bool {
         let stamp = |since: &mut u64| {
             let pending = *since == PENDING;
             if pending {

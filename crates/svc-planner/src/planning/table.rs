@@ -1,11 +1,11 @@
 //! The table itself: sets, chains and rules that do not depend on Services.
 
 use super::Work;
+use crate::kernel::RuleSettings;
 use crate::kernel::class::Shape;
 use crate::kernel::layout::{Layout, chains};
 use crate::kernel::set::SetId;
 use crate::plan::{Datum, Key, Name, Rule};
-use crate::policy::masquerade::Masquerade;
 use crate::policy::node_addresses::NodePortMatch;
 
 impl Work<'_> {
@@ -112,29 +112,16 @@ impl Work<'_> {
         Layout {
             family: self.model.family,
             sets: &self.draft.sets,
-            masquerade: &self.kernel.settings.masquerade,
-            all_addresses: self.kernel.settings.all_addresses,
-            repeat_lookup: self.config.repeat_lookup,
+            settings: &self.kernel.settings.rules,
         }
     }
 
     /// True if rules have to change.
     pub(super) fn adopt_configuration(&mut self) -> bool {
-        let masquerade = Masquerade::new(self.model.family, self.config, &self.model.node);
-        let all_addresses = self.node_ports() == NodePortMatch::All;
-        let wanted = (masquerade, all_addresses);
-        let present = (
-            self.kernel.settings.masquerade.clone(),
-            self.kernel.settings.all_addresses,
-        );
-        if wanted == present {
-            return false;
-        }
-        (
-            self.kernel.settings.masquerade,
-            self.kernel.settings.all_addresses,
-        ) = wanted;
-        true
+        let wanted = RuleSettings::new(self.model, self.config);
+        let changed = wanted != self.kernel.settings.rules;
+        self.kernel.settings.rules = wanted;
+        changed
     }
 
     fn node_ports(&self) -> NodePortMatch {

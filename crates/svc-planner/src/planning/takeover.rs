@@ -1,6 +1,7 @@
 //! Taking a table over: what it holds stays in force until ours is complete beside it.
 
 use hashbrown::HashSet;
+use serde::{Deserialize, Serialize};
 
 use super::Work;
 use crate::kernel::class::Kind;
@@ -10,7 +11,7 @@ use crate::plan::{Chain, Name};
 use crate::planner::Inventory;
 
 /// Names in a table that are not ours, to be deleted once no packet can be on its way there.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Leftovers {
     /// Chains whose rules are to go.
     pub(crate) flush: Vec<Name>,

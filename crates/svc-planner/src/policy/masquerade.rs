@@ -1,20 +1,21 @@
 //! Whose source address is replaced: traffic that leaves the cluster's own paths.
 
 use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
 
 use super::node_addresses::{NodeView, is_of};
 use crate::config::{Config, LocalDetector};
 use crate::plan::{Family, Statement};
 
 /// Statements about masquerading, for one configuration.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Masquerade {
     bits: u32,
     all: bool,
     local: Option<LocalMatch>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 enum LocalMatch {
     Source(IpNet),
     Interface {

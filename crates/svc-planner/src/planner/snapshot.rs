@@ -1,0 +1,468 @@
+//! What outlives the process: which row stands for what.
+//!
+//! Numbers of groups, slots and classes depend on history, so a new process cannot guess them. A
+//! snapshot holds them with everything that is still to be deleted. It describes the table exactly
+//! if its state row ([`Snapshot::state`]) is there.
+
+use core::net::SocketAddr;
+use core::time::Duration;
+
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::{Planner, Stage};
+use crate::config::Config;
+use crate::kernel::RuleSettings;
+use crate::kernel::class::{Class, Classes, Shape, State};
+use crate::kernel::clock::{IN_USE, PENDING, ticks};
+use crate::kernel::draft::Due;
+use crate::kernel::group::{Facts, Group, Groups};
+use crate::kernel::set::{SETS, SetId, SetState};
+use crate::model::Model;
+use crate::model::address::{Address, LocalTarget, Target};
+use crate::model::arena::NONE;
+use crate::model::frontend::FrontendKey;
+use crate::object::Protocol;
+use crate::plan::{Family, Key, Name, Route};
+use crate::planning::growth::Growth;
+use crate::planning::takeover::Leftovers;
+use crate::policy::hairpin::Hairpin;
+use crate::report::PortName;
+
+/// Changes with what the rules say or what rows mean.
+const VERSION: u32 = 1;
+
+/// State of a [`Planner`] between two transactions.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Snapshot {
+    version: u32,
+    family: Family,
+    state: (u32, u32),
+    sets: Vec<SavedSet>,
+    growth: Option<(SetId, SavedSet, u32)>,
+    chain_suffix: u32,
+    rules: RuleSettings,
+    node_port_ips: Vec<core::net::IpAddr>,
+    service_cidrs: Vec<IpNet>,
+    cluster_ips: Vec<core::net::IpAddr>,
+    classes: Vec<(u32, Shape, SavedClass)>,
+    groups: Vec<SavedGroup>,
+    ports: Vec<SavedPort>,
+    frontends: Vec<(Key, Option<Route>, bool)>,
+    hairpins: Vec<(SocketAddr, Protocol)>,
+    leftovers: Vec<Leftovers>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct SavedSet {
+    generation: u32,
+    size: Option<u32>,
+    rows: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+enum SavedClass {
+    Ready,
+    Rowless,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct SavedGroup {
+    number: u32,
+    count: u32,
+    slots: Vec<SocketAddr>,
+    shortcut: Option<Route>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct SavedPort {
+    name: PortName,
+    cluster_group: u32,
+    local_group: u32,
+    hairpins: Vec<SocketAddr>,
+}
+
+/// Why a snapshot cannot be used; the table is to be [rebuilt](Planner::rebuild).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum RestoreError {
+    /// It was made by another version of the planner.
+    #[error("snapshot of version {0}, not {VERSION}")]
+    Version(u32),
+    /// It contradicts itself.
+    #[error("inconsistent snapshot: {0}")]
+    Inconsistent(&'static str),
+}
+
+impl Snapshot {
+    /// The row of set `state` that is in the table if this snapshot describes it.
+    #[must_use]
+    pub const fn state(&self) -> Key {
+        let (instance, sequence) = self.state;
+        Key::State { instance, sequence }
+    }
+
+    /// The set that row is in.
+    #[must_use]
+    pub fn state_set(&self) -> Name {
+        let saved = self.sets.get(SetId::State as usize);
+        SetState::new(SetId::State, saved.map_or(0, |set| set.generation), None).name
+    }
+}
+
+impl Planner {
+    /// The state after the last commit; `None` while a transaction is in flight or ours is not the
+    /// table in force.
+    #[must_use]
+    pub fn snapshot(&self) -> Option<Snapshot> {
+        if self.in_flight.is_some() || self.stage != Stage::Serving {
+            return None;
+        }
+        let family = self.model.family;
+        let saved_set = |state: &SetState| SavedSet {
+            generation: state.generation,
+            size: state.size,
+            rows: state.rows,
+        };
+        let socket = |target: Target| SocketAddr::new(target.address.ip(family), target.port);
+        let classes = self.kernel.classes.iter().filter_map(|(number, class)| {
+            let state = match class.state {
+                State::Ready(_) => SavedClass::Ready,
+                State::Rowless => SavedClass::Rowless,
+                State::Creating | State::Deleting => return None,
+            };
+            Some((number, class.shape, state))
+        });
+        let groups = self.kernel.groups.iter().map(|(number, group)| SavedGroup {
+            number,
+            count: group.facts.count,
+            slots: group.slots.iter().copied().map(socket).collect(),
+            shortcut: group.facts.shortcut,
+        });
+        let ports = self.model.ports.iter().filter_map(|(id, port)| {
+            let hairpins = port.hairpins.iter();
+            Some(SavedPort {
+                name: self.model.port_name(id)?,
+                cluster_group: port.cluster_group,
+                local_group: port.local_group,
+                hairpins: hairpins.map(|local| socket(local.target)).collect(),
+            })
+        });
+        let frontends = self
+            .model
+            .frontends
+            .arena
+            .iter()
+            .filter_map(|(_, frontend)| {
+                let known = frontend.route.is_some() || frontend.rejects;
+                known.then(|| (frontend.key.lower(family), frontend.route, frontend.rejects))
+            });
+        let present = self
+            .model
+            .cluster_ips
+            .arena
+            .iter()
+            .filter(|(_, ip)| ip.present);
+        let mut hairpins: Vec<_> = self.kernel.hairpins.keys().collect();
+        hairpins.sort_unstable_by_key(|local| (local.target, local.protocol));
+        let settings = &self.kernel.settings;
+        Some(Snapshot {
+            version: VERSION,
+            family,
+            state: self.committed?,
+            sets: self.kernel.sets.iter().map(saved_set).collect(),
+            growth: self
+                .growth
+                .as_ref()
+                .map(|growth| (growth.set, saved_set(&growth.state), growth.cursor)),
+            chain_suffix: self.kernel.chain_suffix,
+            rules: settings.rules.clone(),
+            node_port_ips: settings
+                .node_port_ips
+                .iter()
+                .map(|ip| ip.ip(family))
+                .collect(),
+            service_cidrs: settings.service_cidrs.clone(),
+            cluster_ips: present.map(|(_, ip)| ip.address.ip(family)).collect(),
+            classes: classes.collect(),
+            groups: groups.collect(),
+            ports: ports.collect(),
+            frontends: frontends.collect(),
+            hairpins: hairpins
+                .into_iter()
+                .map(|local| (socket(local.target), local.protocol))
+                .collect(),
+            leftovers: self
+                .leftovers
+                .iter()
+                .map(|(_, names)| names.clone())
+                .collect(),
+        })
+    }
+
+    /// A planner for the table a snapshot describes. All objects are to be
+    /// [applied](Planner::apply) before the first [`next`](Planner::next); what is unchanged then
+    /// costs no operation, what is gone is deleted, and deletions that were due wait anew.
+    ///
+    /// # Errors
+    /// A snapshot of another version, or one that contradicts itself.
+    pub fn restore(config: Config, saved: Snapshot, now: Duration) -> Result<Self, RestoreError> {
+        if saved.version != VERSION {
+            return Err(RestoreError::Version(saved.version));
+        }
+        let mut planner = Self::new(saved.family, config);
+        let restore = Restore {
+            planner: &mut planner,
+            family: saved.family,
+            now: ticks(now),
+        };
+        restore.run(saved)?;
+        Ok(planner)
+    }
+}
+
+/// A planner on its way out of a snapshot.
+struct Restore<'a> {
+    planner: &'a mut Planner,
+    family: Family,
+    now: u64,
+}
+
+type Restored<T = ()> = Result<T, RestoreError>;
+
+impl Restore<'_> {
+    fn run(mut self, saved: Snapshot) -> Restored {
+        self.sets(&saved)?;
+        let kernel = &mut self.planner.kernel;
+        kernel.chain_suffix = saved.chain_suffix;
+        kernel.settings.rules = saved.rules;
+        kernel.settings.service_cidrs = saved.service_cidrs;
+        let addresses = saved.node_port_ips.iter().map(|ip| self.address(*ip));
+        self.planner.kernel.settings.node_port_ips = addresses.collect::<Restored<_>>()?;
+        for ip in &saved.cluster_ips {
+            let address = self.address(*ip)?;
+            self.planner.model.cluster_ips.expect(address);
+        }
+        self.classes(saved.classes)?;
+        self.groups(saved.groups)?;
+        self.hairpins(saved.hairpins)?;
+        self.ports(saved.ports)?;
+        self.frontends(saved.frontends)?;
+        self.schedule();
+        let due = self.due_time();
+        let leftovers = saved.leftovers.into_iter().map(|names| (due, names));
+        self.planner.leftovers = leftovers.collect();
+        self.planner.committed = Some(saved.state);
+        self.planner.stage = Stage::Serving;
+        self.planner.expects = true;
+        Ok(())
+    }
+
+    fn sets(&mut self, saved: &Snapshot) -> Restored {
+        let restored = |id, set: &SavedSet| SetState {
+            rows: set.rows,
+            ..SetState::new(id, set.generation, set.size)
+        };
+        let sets: Vec<_> = SetId::ALL
+            .into_iter()
+            .zip(&saved.sets)
+            .map(|(id, set)| restored(id, set))
+            .collect();
+        let sets: [SetState; SETS] = sets
+            .try_into()
+            .map_err(|_| RestoreError::Inconsistent("sets are missing"))?;
+        self.planner.growth = saved.growth.as_ref().map(|(id, set, cursor)| Growth {
+            set: *id,
+            state: restored(*id, set),
+            replaced: sets[*id as usize].name.clone(),
+            cursor: *cursor,
+        });
+        self.planner.kernel.sets = sets;
+        Ok(())
+    }
+
+    fn classes(&mut self, saved: Vec<(u32, Shape, SavedClass)>) -> Restored {
+        let classes = saved.into_iter().map(|(number, shape, state)| {
+            let (state, since) = match state {
+                SavedClass::Ready => (State::Ready(0), PENDING),
+                SavedClass::Rowless => (State::Rowless, PENDING),
+            };
+            (
+                number,
+                Class {
+                    shape,
+                    rows: 0,
+                    state,
+                    since,
+                    noted: 0,
+                },
+            )
+        });
+        self.planner.kernel.classes = Classes::numbered(classes.collect())
+            .ok_or(RestoreError::Inconsistent("two classes are one"))?;
+        Ok(())
+    }
+
+    fn groups(&mut self, saved: Vec<SavedGroup>) -> Restored {
+        let mut groups = Vec::with_capacity(saved.len());
+        for group in &saved {
+            let slots = group.slots.iter().map(|socket| self.target(*socket));
+            let facts = Facts {
+                owner: NONE,
+                rows: 0,
+                count: group.count,
+                tail_since: PENDING,
+                unused_since: PENDING,
+                shortcut: group.shortcut,
+            };
+            let slots = slots.collect::<Restored<_>>()?;
+            groups.push((
+                group.number,
+                Group {
+                    facts,
+                    slots,
+                    noted: 0,
+                },
+            ));
+        }
+        self.planner.kernel.groups =
+            Groups::numbered(groups).ok_or(RestoreError::Inconsistent("two groups are one"))?;
+        for route in saved.iter().filter_map(|group| group.shortcut) {
+            self.count(route)?;
+        }
+        Ok(())
+    }
+
+    fn hairpins(&mut self, saved: Vec<(SocketAddr, Protocol)>) -> Restored {
+        for (socket, protocol) in saved {
+            let key = LocalTarget {
+                target: self.target(socket)?,
+                protocol,
+            };
+            let hairpin = Hairpin {
+                uses: 0,
+                since: PENDING,
+            };
+            self.planner.kernel.hairpins.insert(key, hairpin);
+        }
+        Ok(())
+    }
+
+    fn ports(&mut self, saved: Vec<SavedPort>) -> Restored {
+        for port in saved {
+            let (cluster, local) = (port.cluster_group, port.local_group);
+            let id = self.planner.model.expect_port(&port.name, (cluster, local));
+            for number in [cluster, local].into_iter().filter(|number| *number != 0) {
+                let group = self.planner.kernel.groups.at_mut(number);
+                let group = group.ok_or(RestoreError::Inconsistent("a group is missing"))?;
+                (group.facts.owner, group.facts.unused_since) = (id, IN_USE);
+            }
+            let mut hairpins = Vec::with_capacity(port.hairpins.len());
+            for socket in port.hairpins {
+                let key = LocalTarget {
+                    target: self.target(socket)?,
+                    protocol: port.name.protocol,
+                };
+                let hairpin = self.planner.kernel.hairpins.get_mut(&key);
+                let hairpin = hairpin.ok_or(RestoreError::Inconsistent("a hairpin is missing"))?;
+                (hairpin.uses, hairpin.since) = (hairpin.uses.saturating_add(1), IN_USE);
+                hairpins.push(key);
+            }
+            if let Some(port) = self.planner.model.ports.at_mut(id) {
+                port.hairpins = hairpins.into_boxed_slice();
+            }
+        }
+        Ok(())
+    }
+
+    fn frontends(&mut self, saved: Vec<(Key, Option<Route>, bool)>) -> Restored {
+        for (key, route, rejects) in saved {
+            let key = match key {
+                Key::Frontend {
+                    address,
+                    protocol,
+                    port,
+                } => FrontendKey {
+                    address: Some(self.address(address)?),
+                    protocol,
+                    port,
+                },
+                Key::NodePort { protocol, port } => FrontendKey {
+                    address: None,
+                    protocol,
+                    port,
+                },
+                _ => return Err(RestoreError::Inconsistent("not a frontend")),
+            };
+            let frontends = &mut self.planner.model.frontends;
+            let id = frontends.find_or_insert(key);
+            if let Some(frontend) = frontends.arena.at_mut(id) {
+                (frontend.route, frontend.rejects) = (route, rejects);
+                if route.is_some() && rejects {
+                    frontend.since = PENDING;
+                }
+            }
+            if let Some(route) = route {
+                self.count(route)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A row leads to a class and a group.
+    fn count(&mut self, route: Route) -> Restored {
+        let kernel = &mut self.planner.kernel;
+        let class = kernel.classes.at_mut(route.class());
+        let class = class.ok_or(RestoreError::Inconsistent("a class is missing"))?;
+        (class.rows, class.since) = (class.rows.saturating_add(1), IN_USE);
+        if let Some(group) = kernel.groups.at_mut(route.group()) {
+            group.facts.rows = group.facts.rows.saturating_add(1);
+            group.facts.unused_since = IN_USE;
+        } else if route.group() != crate::kernel::group::NO_GROUP {
+            return Err(RestoreError::Inconsistent("a group is missing"));
+        }
+        Ok(())
+    }
+
+    /// Whatever is out of use is looked at again once it has been so for long enough.
+    fn schedule(&mut self) {
+        let planner = &mut *self.planner;
+        let (kernel, model): (_, &Model) = (&planner.kernel, &planner.model);
+        let mut due: Vec<Due> = Vec::new();
+        due.extend(kernel.classes.iter().map(|(number, _)| Due::Class(number)));
+        due.extend(kernel.groups.iter().map(|(number, _)| Due::Group(number)));
+        due.extend(
+            model
+                .frontends
+                .arena
+                .iter()
+                .map(|(id, _)| Due::Frontend(id)),
+        );
+        let mut hairpins: Vec<_> = kernel.hairpins.keys().copied().collect();
+        hairpins.sort_unstable_by_key(|local| (local.target, local.protocol));
+        due.extend(hairpins.into_iter().map(Due::Hairpin));
+        for due in due {
+            if self.planner.stamp(due, self.now) {
+                let time = self.due_time();
+                self.planner.due.push_back((time, due));
+            }
+        }
+    }
+
+    fn due_time(&self) -> u64 {
+        self.now.saturating_add(ticks(self.planner.config.hold))
+    }
+
+    fn address(&self, ip: core::net::IpAddr) -> Restored<Address> {
+        let other = RestoreError::Inconsistent("an address of the other family");
+        Address::new(self.family, ip).ok_or(other)
+    }
+
+    fn target(&self, socket: SocketAddr) -> Restored<Target> {
+        Ok(Target {
+            address: self.address(socket.ip())?,
+            port: socket.port(),
+        })
+    }
+}
