@@ -5,6 +5,7 @@ pub mod committer;
 pub mod engine;
 pub mod flood;
 pub mod folder;
+pub mod listing;
 pub mod proxy;
 pub mod race;
 pub mod ruleset;

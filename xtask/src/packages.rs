@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use crate::sh;
 
 /// Program → package that brings it.
-const NEEDED: &[(&str, &str)] = &[("nft", "nftables")];
+const NEEDED: &[(&str, &str)] = &[("nft", "nftables"), ("strace", "strace")];
 
 /// Installs what is missing, when that is possible; otherwise names it.
 pub(crate) fn ensure() -> Result<()> {

@@ -10,7 +10,7 @@ use super::{
     expect::{Expected, Surroundings},
     file::{Case, Family, Scenario, Step},
 };
-use crate::{folder::Folder, proxy::Proxy};
+use crate::{folder::Folder, listing, proxy::Proxy};
 
 /// How long an answer may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -62,6 +62,13 @@ pub fn run(path: &Path, family: Family) -> Result<usize> {
         judged += running
             .step(index, &mut failures)
             .with_context(|| format!("step {} of {} ({family})", index + 1, path.display()))?;
+    }
+    let keys = match family {
+        Family::Ipv4 => ["ipv4_addr . inet_proto . inet_service : "],
+        Family::Ipv6 => ["ipv6_addr . inet_proto . inet_service : "],
+    };
+    if let Err(error) = listing::check(running.topology.node(), &keys) {
+        failures.push(format!("listing: {error:#}"));
     }
     ensure!(
         failures.is_empty(),
