@@ -23,9 +23,9 @@ const GROUP: u32 = 7;
 /// The kernel merges events up to a page or two.
 const RECV_LEN: usize = 64 << 10;
 /// Receive buffer: a transaction's events arrive at once and nobody waits for us.
-const RECV_BUFFER: usize = 16 << 20;
+const RECV_BUFFER: usize = 4 << 20;
 /// Events kept of one transaction; what is beyond is left out and said to be.
-const GROUP_MAX: usize = 16 << 20;
+const GROUP_MAX: usize = 4 << 20;
 
 /// Why there is no group of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]

@@ -58,12 +58,12 @@ fn lost_events_are_reported() {
         let mut events = Events::open().unwrap();
         with_map(&mut connection);
         let mut reuse = batch();
-        // Each element is an event of about 100 bytes; the receive buffer holds 16 MiB.
+        // Each element is an event of about 100 bytes; the receive buffer holds 8 MiB.
         for round in 0..4_u32 {
             let m = map(&mut reuse);
-            let base = round * 100_000;
+            let base = round * 40_000;
             reuse
-                .add_elements(m, (base..base + 100_000).map(|n| row(n, n)))
+                .add_elements(m, (base..base + 40_000).map(|n| row(n, n)))
                 .unwrap();
             reuse = commit(&mut connection, reuse).reuse();
         }
