@@ -157,3 +157,148 @@ impl Selection {
         self.candidates.truncate(kept);
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use smallvec::{SmallVec, smallvec};
+
+    use super::*;
+    use crate::model::interner::Interner;
+    use crate::model::slice::Slice;
+    use crate::object::{self, Change, EndpointSlice, ObjectName, Protocol};
+    use crate::plan::Family;
+
+    fn endpoint(address: &str, ready: bool, serving: bool, terminating: bool) -> object::Endpoint {
+        object::Endpoint {
+            address: address.trim_end_matches('@').parse().unwrap(),
+            ready,
+            serving,
+            terminating,
+            node: address.ends_with('@').then(|| "own".into()),
+            zone_hints: smallvec![],
+            node_hints: smallvec![],
+            weight: 1,
+        }
+    }
+
+    fn slice(name: &str, endpoints: Vec<object::Endpoint>) -> EndpointSlice {
+        let object_name = |name: &str| ObjectName {
+            namespace: "default".into(),
+            name: name.into(),
+        };
+        EndpointSlice {
+            name: object_name(name),
+            service: "web".into(),
+            ports: smallvec![object::SlicePort {
+                name: "".into(),
+                protocol: Protocol::Tcp,
+                port: 80
+            }],
+            endpoints,
+        }
+    }
+
+    /// A ready endpoint with hints.
+    pub(in super::super) fn candidate(zone: &str, node: &str, names: &mut Interner) -> Candidate {
+        let hints = |hint: &str| -> SmallVec<[Box<str>; 1]> {
+            [hint]
+                .into_iter()
+                .filter(|hint| !hint.is_empty())
+                .map(Into::into)
+                .collect()
+        };
+        let endpoint = object::Endpoint {
+            zone_hints: hints(zone),
+            node_hints: hints(node),
+            ..endpoint("10.0.0.1", true, true, false)
+        };
+        let slice = Slice::new(slice("a", vec![endpoint]), 0, Family::Ipv4, "own", names);
+        let endpoint = &slice.endpoints[0];
+        Candidate {
+            target: Target {
+                address: endpoint.address,
+                port: 80,
+            },
+            zones: endpoint.zones,
+            flags: endpoint.flags,
+            in_cluster: false,
+            in_local: false,
+        }
+    }
+
+    /// Last bytes of the endpoints selected from slices, of the cluster and of this node.
+    fn selected(slices: Vec<EndpointSlice>) -> (Vec<u8>, Vec<u8>) {
+        let mut model = Model::new(Family::Ipv4, "own".into());
+        model.apply(Change::Service(object::Service {
+            name: ObjectName {
+                namespace: "default".into(),
+                name: "web".into(),
+            },
+            created: None,
+            cluster_ips: smallvec!["10.96.0.1".parse().unwrap()],
+            external_ips: smallvec![],
+            load_balancer_ips: smallvec![],
+            source_ranges: smallvec![],
+            internal_policy: object::TrafficPolicy::Cluster,
+            external_policy: object::TrafficPolicy::Cluster,
+            affinity: None,
+            health_check_node_port: 0,
+            algorithm: object::Algorithm::Random,
+            ports: smallvec![object::ServicePort {
+                name: "".into(),
+                protocol: Protocol::Tcp,
+                port: 80,
+                node_port: 0
+            }],
+        }));
+        for slice in slices {
+            model.apply(Change::EndpointSlice(slice));
+        }
+        let mut selection = Selection::default();
+        selection.select(&model, model.ports.at(0).unwrap());
+        let last = |targets: &[Target]| {
+            let octets = targets
+                .iter()
+                .map(|target| match target.address.ip(Family::Ipv4) {
+                    core::net::IpAddr::V4(ip) => ip.octets()[3],
+                    core::net::IpAddr::V6(ip) => panic!("{ip}"),
+                });
+            octets.collect()
+        };
+        (last(&selection.cluster), last(&selection.local))
+    }
+
+    #[test]
+    fn terminating_endpoints_serve_only_when_none_is_ready() {
+        let all = vec![
+            endpoint("10.0.0.1", true, true, false),
+            endpoint("10.0.0.2@", false, true, true),
+            endpoint("10.0.0.3@", false, false, true),
+            endpoint("10.0.0.4@", false, true, false),
+        ];
+        assert_eq!(
+            selected(vec![slice("a", all[1..].to_vec())]),
+            (vec![2], vec![2])
+        );
+        // Ready ones elsewhere do not keep this node's from serving local clients.
+        assert_eq!(selected(vec![slice("a", all.clone())]), (vec![1], vec![2]));
+        assert_eq!(
+            selected(vec![slice("a", all[2..].to_vec())]),
+            (vec![], vec![])
+        );
+    }
+
+    #[test]
+    fn of_duplicates_the_one_that_is_not_terminating_counts() {
+        let old = slice("a", vec![endpoint("10.0.0.1", false, true, true)]);
+        let new = slice("b", vec![endpoint("10.0.0.1", true, true, false)]);
+        for slices in [vec![old.clone(), new.clone()], vec![new, old]] {
+            assert_eq!(selected(slices), (vec![1], vec![]));
+        }
+        let many = |name| {
+            let endpoints = (1..100).map(|i| endpoint(&format!("10.0.0.{i}"), true, true, false));
+            slice(name, endpoints.collect())
+        };
+        assert_eq!(selected(vec![many("a"), many("b")]).0.len(), 99);
+    }
+}

@@ -76,3 +76,48 @@ impl Masquerade {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn masquerade(local: LocalDetector, all: bool) -> Masquerade {
+        let config = Config {
+            local,
+            masquerade_all: all,
+            ..Config::default()
+        };
+        Masquerade::new(Family::Ipv4, &config, &NodeView::default())
+    }
+
+    #[test]
+    fn cluster_traffic_is_marked_as_configured() {
+        let mark = Statement::MarkOr { bits: 0x4000 };
+        let cidr: IpNet = "10.0.0.0/8".parse().unwrap();
+        assert_eq!(masquerade(LocalDetector::None, false).mark_internal(), None);
+        assert_eq!(
+            masquerade(LocalDetector::Cidr(cidr), true).mark_internal(),
+            Some(vec![mark.clone()])
+        );
+        let foreign = Statement::Saddr {
+            prefix: cidr,
+            invert: true,
+        };
+        assert_eq!(
+            masquerade(LocalDetector::Cidr(cidr), false).mark_internal(),
+            Some(vec![foreign, mark])
+        );
+    }
+
+    #[test]
+    fn a_detector_without_data_is_none() {
+        let other = LocalDetector::Cidr("fd00::/8".parse().unwrap());
+        for detector in [
+            other,
+            LocalDetector::NodeCidr,
+            LocalDetector::Iifname("".into()),
+        ] {
+            assert_eq!(masquerade(detector, false).local_match(false), None);
+        }
+    }
+}

@@ -31,3 +31,29 @@ impl ServiceCidrs {
         prefixes
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overlapping_prefixes_are_merged_and_the_other_family_ignored() {
+        let cidrs = |texts: &[&str]| -> Vec<IpNet> {
+            texts.iter().map(|cidr| cidr.parse().unwrap()).collect()
+        };
+        let mut all = ServiceCidrs::default();
+        all.set(
+            Family::Ipv4,
+            "a".into(),
+            &cidrs(&["10.96.0.0/16", "fd00::/112"]),
+        );
+        all.set(
+            Family::Ipv4,
+            "b".into(),
+            &cidrs(&["10.96.3.7/24", "10.97.0.0/16"]),
+        );
+        assert_eq!(all.prefixes(), cidrs(&["10.96.0.0/15"]));
+        all.remove("a");
+        assert_eq!(all.prefixes(), cidrs(&["10.96.3.0/24", "10.97.0.0/16"]));
+    }
+}

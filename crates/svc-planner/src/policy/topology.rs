@@ -42,3 +42,39 @@ impl<'a> Nearness<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::endpoint_selection::tests::candidate;
+    use super::*;
+
+    /// Which of the ready endpoints given by hints (zone, node) are used in zone "a".
+    fn used(hints: &[(&str, &str)]) -> Vec<usize> {
+        let mut names = Interner::default();
+        let candidates: Vec<_> = hints
+            .iter()
+            .map(|(zone, node)| candidate(zone, node, &mut names))
+            .collect();
+        let nearness = Nearness::of(&candidates, Some("a"), &names);
+        let admitted = |i: &usize| nearness.admits(&candidates[*i], &names);
+        (0..hints.len()).filter(admitted).collect()
+    }
+
+    #[test]
+    fn hints_are_followed_when_all_endpoints_have_one_and_one_is_near() {
+        assert_eq!(used(&[("a", ""), ("b", "")]), [0]);
+        assert_eq!(used(&[("b", ""), ("c", "")]), [0, 1]);
+        assert_eq!(used(&[("a", ""), ("", "")]), [0, 1]);
+        assert_eq!(used(&[("a", "other"), ("b", "own")]), [1]);
+        assert_eq!(used(&[("a", "other"), ("b", "other")]), [0]);
+        assert_eq!(used(&[("a", "own"), ("b", "")]), [0]);
+        assert!(used(&[]).is_empty());
+    }
+
+    #[test]
+    fn without_a_zone_zone_hints_are_ignored() {
+        let mut names = Interner::default();
+        let candidates = [candidate("a", "", &mut names)];
+        assert_eq!(Nearness::of(&candidates, None, &names), Nearness::Any);
+    }
+}
