@@ -100,7 +100,7 @@ impl<'a> Contender<'a> {
             Sequence::Growth => self.others(number),
             Sequence::TakeOver => {
                 self.engine = start(self.arena, u32::try_from(number)?)?;
-                self.engine.adopt()?;
+                self.engine.adopt(None)?;
                 self.apply_all();
                 engine::rest(&mut self.engine)?;
             }

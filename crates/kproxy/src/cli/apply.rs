@@ -9,10 +9,8 @@ use std::time::Instant;
 use clap::Args;
 use serde::Serialize;
 
-use super::{CliError, Exit, Global, Printer, ProxyOptions};
+use super::{CliError, Exit, Global, Printer, ProxyOptions, load};
 use crate::engine::{Applied, Engine, Wait};
-use crate::ingest::Severity;
-use crate::manifest::{Input, Source};
 
 /// Program the kernel once from manifests
 ///
@@ -57,23 +55,22 @@ struct Summary {
 impl Apply {
     pub(super) fn run(self, global: &Global) -> Result<Exit, CliError> {
         let mut engine = Engine::open(&global.netns(), |family| self.proxy.config(family))?;
-        engine.adopt()?;
-        let mut summary = Summary::default();
+        let state = self.proxy.state(&global.netns())?;
+        engine.adopt(state.as_ref())?;
         let reading = Instant::now();
-        let mut source = Source::new(&self.proxy.node_name());
-        for path in &self.filename {
-            source.load(&Input::from(path.as_path()), |change| engine.apply(change));
-        }
-        summary.read_seconds = reading.elapsed().as_secs_f64();
-        summary.objects = source.stats().objects;
-        summary.ignored = source.stats().ignored;
-        let mut complete = true;
-        for problem in source.take_problems() {
-            complete &= problem.fault.severity() == Severity::Warning;
-            summary.problems += 1;
-            eprintln!("{problem}");
-        }
+        let loaded = load(&self.filename, &self.proxy, |change| engine.apply(change));
+        let mut complete = loaded.complete;
+        let mut summary = Summary {
+            objects: loaded.stats.objects,
+            ignored: loaded.stats.ignored,
+            problems: loaded.problems,
+            read_seconds: reading.elapsed().as_secs_f64(),
+            ..Summary::default()
+        };
         self.program(&mut engine, &mut summary)?;
+        if let Some(state) = &state {
+            engine.save(state)?;
+        }
         for (family, report) in engine.reports() {
             complete = false;
             summary.refused += 1;

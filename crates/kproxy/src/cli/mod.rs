@@ -8,15 +8,21 @@ mod exit;
 mod man;
 mod options;
 mod output;
+mod plan;
 mod run;
 
 pub use exit::Exit;
 pub use options::{Global, ProxyOptions};
 pub use output::{Format, Printer};
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
+use svc_planner::object::Change;
+
+use crate::ingest::Severity;
+use crate::manifest::{Input, Source, Stats};
 
 /// Kubernetes Service proxy that programs nf_tables over netlink.
 #[derive(Debug, Parser)]
@@ -42,6 +48,7 @@ enum Command {
     Completions(completions::Completions),
     Demo(demo::Demo),
     Man(man::Man),
+    Plan(plan::Plan),
     Run(run::Run),
 }
 
@@ -68,6 +75,7 @@ pub fn main() -> ExitCode {
         Command::Demo(command) => command.run(&global),
         Command::Completions(command) => command.run(&mut Cli::command()),
         Command::Man(command) => command.run(&Cli::command()),
+        Command::Plan(command) => command.run(&global),
         Command::Run(command) => command.run(&global),
     };
     match result {
@@ -77,6 +85,34 @@ pub fn main() -> ExitCode {
             Exit::Failed.into()
         }
     }
+}
+
+/// Reads manifests and complains to standard error about what is wrong with them.
+fn load(paths: &[PathBuf], proxy: &ProxyOptions, mut on_change: impl FnMut(Change)) -> Loaded {
+    let mut source = Source::new(&proxy.node_name());
+    for path in paths {
+        source.load(&Input::from(path.as_path()), &mut on_change);
+    }
+    let mut loaded = Loaded {
+        stats: source.stats(),
+        problems: 0,
+        complete: true,
+    };
+    for problem in source.take_problems() {
+        loaded.complete &= problem.fault.severity() == Severity::Warning;
+        loaded.problems += 1;
+        eprintln!("{problem}");
+    }
+    loaded
+}
+
+/// What was read.
+struct Loaded {
+    stats: Stats,
+    /// Problems of any severity.
+    problems: usize,
+    /// Nothing was left out.
+    complete: bool,
 }
 
 /// Why a command failed.
@@ -96,7 +132,7 @@ pub enum CliError {
     #[error("{}: {error}", folder.display())]
     Folder {
         /// Folder.
-        folder: std::path::PathBuf,
+        folder: PathBuf,
         /// Why it cannot be watched.
         error: std::io::Error,
     },

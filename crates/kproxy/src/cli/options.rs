@@ -3,6 +3,7 @@
 use core::hash::BuildHasher as _;
 use std::hash::RandomState;
 use std::io::{self, IsTerminal as _};
+use std::path::PathBuf;
 
 use clap::{ArgAction, Args};
 use ipnet::IpNet;
@@ -12,7 +13,7 @@ use svc_planner::plan::Family;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::Format;
-use crate::engine::{KernelVersion, Netns, kernel_version};
+use crate::engine::{EngineError, KernelVersion, Netns, STATE_DIR, StateDir, kernel_version};
 
 /// Options of every command.
 #[derive(Debug, Args)]
@@ -65,7 +66,7 @@ impl Global {
 }
 
 /// Options of the proxy itself, named as kube-proxy names them.
-#[derive(Debug, Clone, Default, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Proxy options")]
 pub struct ProxyOptions {
     /// Name of this node's Node object, and of its endpoints' nodeName [default: host name]
@@ -89,6 +90,11 @@ pub struct ProxyOptions {
     /// Where node ports are served: `primary` (the node's own address), `all`, or prefixes
     #[arg(long, value_name = "primary|all|CIDR,…", value_delimiter = ',')]
     nodeport_addresses: Vec<NodePortAddress>,
+
+    /// Folder that remembers from one start to the next what the rows in the kernel stand for;
+    /// without it each start programs everything anew, beside what is there
+    #[arg(long, value_name = "DIR", default_value = STATE_DIR)]
+    state_dir: PathBuf,
 }
 
 impl ProxyOptions {
@@ -101,6 +107,21 @@ impl ProxyOptions {
                 let uname = rustix::system::uname();
                 uname.nodename().to_string_lossy().to_lowercase()
             }
+        }
+    }
+
+    /// What an earlier process left behind for `netns`; `None` where it cannot be kept.
+    ///
+    /// # Errors
+    /// [`EngineError::Busy`] while another process is at work there.
+    pub(super) fn state(&self, netns: &Netns) -> Result<Option<StateDir>, EngineError> {
+        match StateDir::open(&self.state_dir, netns) {
+            Ok(state) => Ok(Some(state)),
+            Err(EngineError::State { path, error }) => {
+                tracing::warn!("{}: {error}: the next start begins anew", path.display());
+                Ok(None)
+            }
+            Err(error) => Err(error),
         }
     }
 

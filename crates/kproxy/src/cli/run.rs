@@ -57,7 +57,8 @@ impl Run {
         let SourceSpec::Dir(folder) = &self.source;
         let signals = Signals::new().map_err(CliError::Watch)?;
         let mut engine = Engine::open(&global.netns(), |family| self.proxy.config(family))?;
-        engine.adopt()?;
+        let state = self.proxy.state(&global.netns())?;
+        engine.adopt(state.as_ref())?;
         // Watched before it is read: what changes in between is read twice, and not missed.
         let mut watch = FolderWatch::new(folder).map_err(|error| CliError::Folder {
             folder: folder.clone(),
@@ -92,6 +93,9 @@ impl Run {
                 watch::wait([watch.as_fd(), signals.as_fd()], timeout).map_err(CliError::Watch)?;
             if asked_to_end {
                 tracing::info!("asked to end; the rules stay");
+                if let Some(state) = &state {
+                    engine.save(state)?;
+                }
                 return Ok(Exit::Done);
             }
             if changed {

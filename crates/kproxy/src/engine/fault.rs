@@ -1,5 +1,8 @@
 //! What went wrong between planner and kernel.
 
+use std::io;
+use std::path::PathBuf;
+
 use nft_batch::{Errno, OpError, OpenError, QueryError};
 use thiserror::Error;
 
@@ -29,6 +32,20 @@ pub enum EngineError {
     /// A read failed.
     #[error(transparent)]
     Query(#[from] QueryError),
+    /// The folder for saved state cannot be used.
+    #[error("{}: {error}", path.display())]
+    State {
+        /// Folder or file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// Another process programs this network namespace.
+    #[error("another kproxy is at work in this network namespace ({} is locked)", lock.display())]
+    Busy {
+        /// Its lock.
+        lock: PathBuf,
+    },
     /// A plan that has no expression in nf_tables.
     #[error("plan cannot be lowered: {0}")]
     Lower(#[from] LowerError),

@@ -10,16 +10,20 @@
 //! planner believes (somebody changed it) makes the engine start over beside whatever is there.
 
 mod cleanup;
+mod dry_run;
 mod fault;
 mod inventory;
 mod kernel;
 mod netns;
+mod state;
 mod timing;
 
 pub use cleanup::cleanup;
+pub use dry_run::{RowChange, WouldChange};
 pub use fault::{EngineError, Trouble};
 pub use kernel::{KernelVersion, kernel_version};
 pub use netns::{Netns, NetnsError};
+pub use state::{STATE_DIR, StateDir};
 pub use timing::{Applied, Clock};
 
 use core::time::Duration;
@@ -69,7 +73,7 @@ impl Wait {
 #[derive(Debug)]
 pub struct Engine<T: Transport = Socket> {
     connection: Connection<T>,
-    families: [FamilyState; 2],
+    families: Vec<FamilyState>,
     /// Its buffers are used again and again.
     batch: Option<Batch>,
     lowered: Lowered,
@@ -80,6 +84,9 @@ pub struct Engine<T: Transport = Socket> {
 struct FamilyState {
     family: Family,
     planner: Planner,
+    config: Config,
+    /// How long a new chain rests before it is used.
+    settle: Duration,
     /// Rebuilt and not yet committed since: a second failure is not for want of a rebuild.
     rebuilt: bool,
 }
@@ -98,30 +105,87 @@ impl<T: Transport> Engine<T> {
     /// An engine over `connection`. It believes that our tables do not exist.
     #[must_use]
     pub fn new(connection: Connection<T>, config: impl Fn(Family) -> Config) -> Self {
-        let families = FAMILIES.map(|family| FamilyState {
-            family,
-            planner: Planner::new(family, config(family)),
-            rebuilt: false,
+        let families = FAMILIES.map(|family| {
+            let config = config(family);
+            FamilyState {
+                family,
+                planner: Planner::new(family, config.clone()),
+                settle: config.settle,
+                config,
+                rebuilt: false,
+            }
         });
         Self {
             connection,
-            families,
+            families: families.into(),
             batch: Some(new_batch()),
             lowered: Lowered::default(),
             clock: Clock::start(),
         }
     }
 
-    /// Finds out what tables of ours there are already, and plans to take them over: everything is
-    /// built beside what is there, then the base chains are switched over, then the old goes.
+    /// Finds out what tables of ours there are already. One that `state` describes is gone on with;
+    /// any other is taken over: everything is built beside what is there, then the base chains are
+    /// switched over, then the old goes. To be called before the first change is applied.
     ///
     /// # Errors
     /// [`EngineError::Query`].
-    pub fn adopt(&mut self) -> Result<(), EngineError> {
+    pub fn adopt(&mut self, state: Option<&StateDir>) -> Result<(), EngineError> {
         for index in 0..self.families.len() {
-            self.rebuild(index)?;
+            if !self.restore(index, state)? {
+                self.rebuild(index)?;
+            }
         }
         Ok(())
+    }
+
+    /// Writes down what the next process needs to go on where this one ends.
+    ///
+    /// # Errors
+    /// [`EngineError::Query`], [`EngineError::State`].
+    pub fn save(&mut self, state: &StateDir) -> Result<(), EngineError> {
+        for family in &self.families {
+            match family.planner.snapshot() {
+                Some(snapshot) => {
+                    let digest = state::digest(&mut self.connection, family.family)?;
+                    state.save(family.family, &state::Saved { digest, snapshot })?;
+                }
+                None => state.remove(family.family),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a saved state was found and fits the table.
+    fn restore(&mut self, index: usize, state: Option<&StateDir>) -> Result<bool, EngineError> {
+        let Some(family) = self.families.get(index).map(|it| it.family) else {
+            return Ok(false);
+        };
+        let Some(state::Saved { digest, snapshot }) = state.and_then(|state| state.load(family))
+        else {
+            return Ok(false);
+        };
+        let set = snapshot.state_set();
+        if !self.has_row(family, &set, KeyType::State, &snapshot.state())?
+            || state::digest(&mut self.connection, family)? != digest
+        {
+            tracing::warn!("table {family} {TABLE} is not as it was left: starting over beside it");
+            return Ok(false);
+        }
+        let now = self.clock.now();
+        let Some(state) = self.families.get_mut(index) else {
+            return Ok(false);
+        };
+        match Planner::restore(state.config.clone(), snapshot, now) {
+            Ok(planner) => {
+                state.planner = planner;
+                Ok(true)
+            }
+            Err(error) => {
+                tracing::warn!("table {family} {TABLE}: {error}: starting over beside it");
+                Ok(false)
+            }
+        }
     }
 
     /// The clock in which [`Wait::Until`] is.
@@ -132,9 +196,13 @@ impl<T: Transport> Engine<T> {
 
     /// Takes a change in; it is sent with the next [`sync`](Self::sync).
     pub fn apply(&mut self, change: Change) {
-        let [first, second] = &mut self.families;
-        first.planner.apply(change.clone());
-        second.planner.apply(change);
+        let Some((last, others)) = self.families.split_last_mut() else {
+            return;
+        };
+        for state in others {
+            state.planner.apply(change.clone());
+        }
+        last.planner.apply(change);
     }
 
     /// Sends what there is to send, both families in turns. Each transaction is told to `on_applied`.

@@ -12,7 +12,7 @@ mod row;
 mod set;
 
 pub use bytes::{Bytes, DatumBytes, KeyBytes, datum_bytes, key_bytes};
-pub use row::{Rows, read_back};
+pub use row::{Rows, datum_of};
 
 use nft_batch::{Batch, BatchError, By, OpId};
 use nl_codec::EncodeError;

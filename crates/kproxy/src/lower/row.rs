@@ -6,7 +6,7 @@ use ipnet::IpNet;
 use nl_codec::nft::elem::{ElemFlags, ElemRow, PutElem};
 use nl_codec::nft::{Data, Elem, Value, Verdict, VerdictCode};
 use nl_codec::{EncodeError, Encoder};
-use svc_planner::plan::{DataType, Datum, Family, Key, KeyType, Row, SetChange};
+use svc_planner::plan::{DataType, Datum, Family, Key, KeyType, Route, Row, SetChange};
 
 use super::LowerError;
 use super::bytes::{Bytes, datum_bytes, fits, key_bytes};
@@ -160,19 +160,84 @@ impl PutElem for Element<'_> {
     }
 }
 
-/// Whether an element read from the kernel holds `datum`.
+/// The datum of an element read from a set with data of type `data`; `None` if it is none that we
+/// write.
 #[must_use]
-pub fn read_back(family: Family, elem: &Elem<'_>, datum: &Datum) -> bool {
-    match (&elem.data, datum) {
-        (None, Datum::None) => true,
-        (Some(Data::Verdict(verdict)), Datum::Goto(chain)) => {
-            verdict.code == Some(VerdictCode::GOTO)
-                && verdict.chain.is_some_and(|name| name == **chain)
+pub fn datum_of(family: Family, data: DataType, elem: &Elem<'_>) -> Option<Datum> {
+    let bytes = match (data, &elem.data) {
+        (DataType::None, None) => return Some(Datum::None),
+        (DataType::Verdict, Some(Data::Verdict(verdict))) => {
+            return match verdict.code? {
+                VerdictCode::GOTO => verdict.chain?.to_str().map(|name| Datum::Goto(name.into())),
+                VerdictCode::DROP => Some(Datum::Drop),
+                _ => None,
+            };
         }
-        (Some(Data::Verdict(verdict)), Datum::Drop) => verdict.code == Some(VerdictCode::DROP),
-        (Some(Data::Value(value)), datum) => {
-            datum_bytes(family, datum).is_some_and(|bytes| bytes.as_slice() == value.as_bytes())
+        (_, Some(Data::Value(value))) => value.as_bytes(),
+        _ => return None,
+    };
+    match (data, family, bytes.len()) {
+        (DataType::Route, _, 4) => {
+            let route = bytes.try_into().ok().map(u32::from_ne_bytes)?;
+            Some(Datum::Route(Route(route)))
         }
-        _ => false,
+        (DataType::Endpoint, Family::Ipv4, 8) => {
+            let (address, port) = bytes.split_first_chunk::<4>()?;
+            endpoint((*address).into(), port)
+        }
+        (DataType::Endpoint, Family::Ipv6, 20) => {
+            let (address, port) = bytes.split_first_chunk::<16>()?;
+            endpoint((*address).into(), port)
+        }
+        _ => None,
+    }
+}
+
+fn endpoint(address: IpAddr, port: &[u8]) -> Option<Datum> {
+    let port = u16::from_be_bytes(*port.first_chunk()?);
+    Some(Datum::Endpoint { address, port })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_are_read_as_they_are_written() {
+        let route = Datum::Route(Route(0x0010_0002));
+        let v4 = Datum::Endpoint {
+            address: [10, 0, 0, 1].into(),
+            port: 0x1f90,
+        };
+        let v6 = Datum::Endpoint {
+            address: "fd00::1".parse().unwrap(),
+            port: 1,
+        };
+        for (family, data, datum) in [
+            (Family::Ipv4, DataType::Route, route),
+            (Family::Ipv4, DataType::Endpoint, v4),
+            (Family::Ipv6, DataType::Endpoint, v6),
+        ] {
+            let bytes = datum_bytes(family, &datum).unwrap();
+            let value = Data::Value(Value::new(bytes.as_slice()));
+            let elem = Elem::mapping(Value::u32_ne(0), value);
+            assert_eq!(datum_of(family, data, &elem), Some(datum));
+            assert_eq!(datum_of(family, DataType::Verdict, &elem), None);
+        }
+        let verdict = Data::Verdict(Verdict::goto("c"));
+        let elem = Elem::mapping(Value::u32_ne(0), verdict);
+        let read = datum_of(Family::Ipv4, DataType::Verdict, &elem);
+        assert_eq!(read, Some(Datum::Goto("c".into())));
+        assert_eq!(datum_of(Family::Ipv4, DataType::Route, &elem), None);
+    }
+
+    #[test]
+    fn an_interval_ends_behind_its_last_address() {
+        let behind = |net: &str| behind(&net.parse().unwrap()).map(|next| next.to_string());
+        assert_eq!(behind("10.0.0.0/8").as_deref(), Some("11.0.0.0"));
+        assert_eq!(behind("10.0.0.1/32").as_deref(), Some("10.0.0.2"));
+        assert_eq!(behind("fd00::/108").as_deref(), Some("fd00::10:0"));
+        assert_eq!(behind("128.0.0.0/1"), None);
+        assert_eq!(behind("::/0"), None);
     }
 }

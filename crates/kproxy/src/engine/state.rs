@@ -1,0 +1,182 @@
+//! What outlives the process: the planners' snapshots, one file per network namespace and family.
+//!
+//! A snapshot is believed only if the table still is what it describes: its state row is there (the
+//! transaction it was taken after is our last), and chains, rules and sets have the handles and the
+//! numbers of elements they had. Handles are never used twice in a table, so whatever was deleted,
+//! flushed or added by somebody else shows.
+
+use core::hash::Hasher as _;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, BufReader, BufWriter, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use nft_batch::{Connection, QueryError, Transport};
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+use svc_planner::Snapshot;
+use svc_planner::plan::Family;
+
+use super::{EngineError, Netns, TABLE};
+use crate::lower::nf_family;
+
+/// Default folder for snapshots; gone after a reboot, as the tables are.
+pub const STATE_DIR: &str = "/run/kproxy";
+
+/// A folder with the state of one network namespace, locked against other processes.
+#[derive(Debug)]
+pub struct StateDir {
+    folder: PathBuf,
+    /// Device and inode of the namespace.
+    namespace: (u64, u64),
+    _lock: File,
+}
+
+/// A snapshot and what the table looked like when it was taken.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Saved {
+    pub(super) digest: u64,
+    pub(super) snapshot: Snapshot,
+}
+
+impl StateDir {
+    /// The state of `netns` in `folder`, which is made if need be.
+    ///
+    /// # Errors
+    /// [`EngineError::State`]; [`EngineError::Busy`] while another process works there.
+    pub fn open(folder: &Path, netns: &Netns) -> Result<Self, EngineError> {
+        let fail = |error| EngineError::State {
+            path: folder.to_owned(),
+            error,
+        };
+        let namespace = match netns.open()? {
+            Some(file) => file.metadata(),
+            None => fs::metadata("/proc/thread-self/ns/net"),
+        };
+        let namespace = namespace.map_err(fail)?;
+        let namespace = (namespace.dev(), namespace.ino());
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)
+            .map_err(fail)?;
+        let (device, inode) = namespace;
+        let path = folder.join(format!("{device}-{inode}.lock"));
+        let lock = private_file(&path).map_err(fail)?;
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => return Err(EngineError::Busy { lock: path }),
+            Err(error) => return Err(fail(error.into())),
+        }
+        Ok(Self {
+            folder: folder.to_owned(),
+            namespace,
+            _lock: lock,
+        })
+    }
+
+    /// The saved state of a family; `None` without one, or with one that cannot be read.
+    pub(super) fn load(&self, family: Family) -> Option<Saved> {
+        let path = self.path(family);
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+            Err(error) => {
+                tracing::warn!("{}: {error}", path.display());
+                return None;
+            }
+        };
+        let read = serde_json::from_reader(BufReader::new(file));
+        read.map_err(|error| tracing::warn!("{}: {error}", path.display()))
+            .ok()
+    }
+
+    /// Replaces the saved state of a family.
+    pub(super) fn save(&self, family: Family, saved: &Saved) -> Result<(), EngineError> {
+        let path = self.path(family);
+        let new = path.with_extension("new");
+        let write = || -> io::Result<()> {
+            let mut file = BufWriter::with_capacity(1 << 18, private_file(&new)?);
+            serde_json::to_writer(&mut file, saved)?;
+            file.flush()?;
+            fs::rename(&new, &path)
+        };
+        write().map_err(|error| EngineError::State { path, error })
+    }
+
+    /// Forgets the saved state of a family.
+    pub(super) fn remove(&self, family: Family) {
+        let path = self.path(family);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                tracing::warn!("{}: {error}", path.display());
+            }
+            _ => {}
+        }
+    }
+
+    fn path(&self, family: Family) -> PathBuf {
+        let (device, inode) = self.namespace;
+        self.folder.join(format!("{device}-{inode}-{family}.json"))
+    }
+}
+
+fn private_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .create(true)
+        .write(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)
+}
+
+/// Condenses names, handles and sizes of all chains, rules and sets of a table.
+pub(super) fn digest<T: Transport>(
+    connection: &mut Connection<T>,
+    family: Family,
+) -> Result<u64, QueryError> {
+    let family = nf_family(family);
+    let mut hasher = Fnv::default();
+    connection.dump_chains(family, TABLE, |chain| {
+        hasher.entry(1, chain.name.map(|name| name.as_bytes()), chain.handle);
+    })?;
+    connection.dump_rules(family, TABLE, None, |rule| {
+        hasher.entry(2, rule.chain.map(|name| name.as_bytes()), rule.handle);
+    })?;
+    connection.dump_sets(family, TABLE, |set| {
+        hasher.entry(3, set.name.map(|name| name.as_bytes()), set.handle);
+        // Told by Linux 6.17 and later.
+        hasher.write_u32(set.count.unwrap_or_default());
+    })?;
+    Ok(hasher.finish())
+}
+
+/// FNV-1a: the same in every process and release, which std's hashers do not promise.
+struct Fnv(u64);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl core::hash::Hasher for Fnv {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}
+
+impl Fnv {
+    fn entry(&mut self, kind: u8, name: Option<&[u8]>, handle: Option<u64>) {
+        self.write_u8(kind);
+        self.write(name.unwrap_or_default());
+        self.write_u8(0);
+        self.write_u64(handle.unwrap_or_default());
+    }
+}
