@@ -6,6 +6,7 @@ pub mod engine;
 pub mod flood;
 pub mod folder;
 pub mod listing;
+pub mod objects;
 pub mod proxy;
 pub mod race;
 pub mod ruleset;

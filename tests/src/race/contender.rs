@@ -1,18 +1,17 @@
 //! What the engine does under load: each kind of change again and again, as fast as it goes.
 
+use core::net::IpAddr;
+
 use anyhow::Result;
 use kproxy::engine::Engine;
 use svc_planner::{
     Config,
-    object::{
-        Algorithm, Change, Endpoint, EndpointSlice, ObjectName, Protocol, Service, ServicePort,
-        SlicePort, TrafficPolicy,
-    },
+    object::{Change, Protocol},
     plan::Transaction,
 };
 
 use super::{Arena, PODS, PORT};
-use crate::engine;
+use crate::{engine, objects};
 
 /// A kind of change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,8 +134,10 @@ impl<'a> Contender<'a> {
                 self.engine.apply(service(self.arena, other));
                 self.engine.apply(slice(other, &[self.arena.other_pod()]));
             } else {
-                self.engine.apply(Change::ServiceGone(name(other)));
-                self.engine.apply(Change::EndpointSliceGone(name(other)));
+                self.engine
+                    .apply(Change::ServiceGone(objects::name(&name(other))));
+                self.engine
+                    .apply(Change::EndpointSliceGone(objects::name(&name(other))));
             }
         }
     }
@@ -150,12 +151,9 @@ fn start(arena: &Arena, instance: u32) -> Result<Engine> {
     })
 }
 
-/// Name of a Service and its slice; 0 is the one that is flooded.
-fn name(number: u16) -> ObjectName {
-    ObjectName {
-        namespace: "race".into(),
-        name: format!("service-{number}").into(),
-    }
+/// Name of a Service; 0 is the one that is flooded.
+fn name(number: u16) -> String {
+    format!("service-{number}")
 }
 
 fn service(arena: &Arena, number: u16) -> Change {
@@ -164,50 +162,9 @@ fn service(arena: &Arena, number: u16) -> Change {
     } else {
         arena.other_service(number)
     };
-    Change::Service(Service {
-        name: name(number),
-        created: None,
-        cluster_ips: [address].into_iter().collect(),
-        external_ips: Default::default(),
-        load_balancer_ips: Default::default(),
-        source_ranges: Default::default(),
-        internal_policy: TrafficPolicy::Cluster,
-        external_policy: TrafficPolicy::Cluster,
-        affinity: None,
-        health_check_node_port: 0,
-        algorithm: Algorithm::Random,
-        ports: [ServicePort {
-            name: "".into(),
-            protocol: Protocol::Udp,
-            port: PORT,
-            node_port: 0,
-        }]
-        .into_iter()
-        .collect(),
-    })
+    objects::service(&name(number), address, &[Protocol::Udp], PORT)
 }
 
-fn slice(number: u16, addresses: &[core::net::IpAddr]) -> Change {
-    let endpoint = |address| Endpoint {
-        address,
-        ready: true,
-        serving: true,
-        terminating: false,
-        node: None,
-        zone_hints: Default::default(),
-        node_hints: Default::default(),
-        weight: 1,
-    };
-    Change::EndpointSlice(EndpointSlice {
-        name: name(number),
-        service: name(number).name,
-        ports: [SlicePort {
-            name: "".into(),
-            protocol: Protocol::Udp,
-            port: PORT,
-        }]
-        .into_iter()
-        .collect(),
-        endpoints: addresses.iter().copied().map(endpoint).collect(),
-    })
+fn slice(number: u16, addresses: &[IpAddr]) -> Change {
+    objects::slice(&name(number), addresses, &[Protocol::Udp], PORT)
 }

@@ -6,7 +6,7 @@ use core::{
 };
 use std::{
     io::{self, Read as _, Write as _},
-    net::{TcpStream, UdpSocket},
+    net::TcpStream,
     os::fd::{AsFd, OwnedFd},
 };
 
@@ -21,7 +21,7 @@ use super::{
     error::{Doing as _, LabError},
     error_queue::IcmpError,
     sctp,
-    socket::{self, Deadline, canonical},
+    socket::{self, Deadline, SourcePorts, canonical},
 };
 
 /// What a probe is made of.
@@ -152,18 +152,18 @@ impl Verdict {
 
 impl Probe {
     /// Sends from the calling thread's namespace and waits for what comes of it.
-    pub(super) fn send(self, deadline: Duration) -> Result<Verdict, LabError> {
+    pub(super) fn send(self, ports: &SourcePorts, deadline: Duration) -> Result<Verdict, LabError> {
         let deadline = Deadline::after(deadline);
         match self.transport {
-            Transport::Tcp => match connect_tcp(self.to, deadline)? {
+            Transport::Tcp => match connect_tcp(self.to, ports, deadline)? {
                 Ok(mut connection) => Ok(match connection.greeting(deadline)? {
                     Some(answer) => Verdict::Answered(answer),
                     None => Verdict::Silent,
                 }),
                 Err(verdict) => Ok(verdict),
             },
-            Transport::Udp => probe_udp(self.to, deadline),
-            Transport::Sctp => probe_sctp(self.to, deadline),
+            Transport::Udp => probe_udp(self.to, ports, deadline),
+            Transport::Sctp => probe_sctp(self.to, ports, deadline),
             Transport::Icmp => probe_icmp(self.to.ip(), deadline),
         }
     }
@@ -177,14 +177,18 @@ pub struct Connection {
 }
 
 impl Connection {
-    pub(super) fn open(to: SocketAddr, deadline: Duration) -> Result<Self, LabError> {
+    pub(super) fn open(
+        to: SocketAddr,
+        ports: &SourcePorts,
+        deadline: Duration,
+    ) -> Result<Self, LabError> {
         let deadline = Deadline::after(deadline);
         let failed = |what: &str| LabError::Os {
             what: format!("connect to {to}").into(),
             source: io::Error::other(what.to_owned()),
         };
         let mut connection =
-            connect_tcp(to, deadline)?.map_err(|verdict| failed(&format!("{verdict:?}")))?;
+            connect_tcp(to, ports, deadline)?.map_err(|verdict| failed(&format!("{verdict:?}")))?;
         if connection.greeting(deadline)?.is_none() {
             return Err(failed("no greeting"));
         }
@@ -246,9 +250,11 @@ impl Connection {
 
 fn connect_tcp(
     to: SocketAddr,
+    ports: &SourcePorts,
     deadline: Deadline,
 ) -> Result<Result<Connection, Verdict>, LabError> {
     let socket = socket::open(to.ip(), SocketType::STREAM, None)?;
+    ports.bind(&socket, to.ip())?;
     match rustix::net::connect(&socket, &to) {
         Ok(()) | Err(Errno::INPROGRESS) => {}
         Err(errno) => return refused(&socket, errno, deadline).map(Err),
@@ -321,36 +327,30 @@ fn exchange(
     }
 }
 
-fn connected(
-    to: SocketAddr,
-    kind: SocketType,
-    protocol: Option<rustix::net::Protocol>,
-) -> Result<OwnedFd, LabError> {
-    let socket = socket::open(to.ip(), kind, protocol)?;
-    rustix::net::connect(&socket, &to).doing(format!("connect a socket to {to}"))?;
-    Ok(socket)
+fn connect(socket: &OwnedFd, to: SocketAddr) -> Result<(), LabError> {
+    rustix::net::connect(socket, &to).doing(format!("connect a socket to {to}"))
 }
 
-fn probe_udp(to: SocketAddr, deadline: Deadline) -> Result<Verdict, LabError> {
-    let socket = connected(to, SocketType::DGRAM, None)?;
+fn probe_udp(to: SocketAddr, ports: &SourcePorts, deadline: Deadline) -> Result<Verdict, LabError> {
+    let socket = socket::open(to.ip(), SocketType::DGRAM, None)?;
+    ports.bind(&socket, to.ip())?;
+    connect(&socket, to)?;
     exchange(&socket, b"who\n", deadline, |line| {
         Ok(Some(Verdict::Answered(Answer::read(line)?)))
     })
 }
 
-fn probe_sctp(to: SocketAddr, deadline: Deadline) -> Result<Verdict, LabError> {
+fn probe_sctp(
+    to: SocketAddr,
+    ports: &SourcePorts,
+    deadline: Deadline,
+) -> Result<Verdict, LabError> {
     // Raw sockets have no ports; a UDP socket bound meanwhile makes sure that this one is nobody
     // else's.
-    let reserved = UdpSocket::bind((socket::any_address(to.ip()), 0)).doing("reserve a port")?;
-    let port = reserved
-        .local_addr()
-        .doing("read the reserved port")?
-        .port();
-    let raw = connected(
-        SocketAddr::new(to.ip(), 0),
-        SocketType::RAW,
-        Some(ipproto::SCTP),
-    )?;
+    let reserved = socket::open(to.ip(), SocketType::DGRAM, None)?;
+    let port = ports.bind(&reserved, to.ip())?;
+    let raw = socket::open(to.ip(), SocketType::RAW, Some(ipproto::SCTP))?;
+    connect(&raw, SocketAddr::new(to.ip(), 0))?;
     let init = sctp::init(port, to.port());
     exchange(&raw, &init, deadline, |packet| {
         let payload = sctp::without_ip_header(packet, to.ip());
@@ -368,7 +368,8 @@ fn probe_icmp(to: IpAddr, deadline: Deadline) -> Result<Verdict, LabError> {
         IpAddr::V4(_) => (ipproto::ICMP, 8, 0),
         IpAddr::V6(_) => (ipproto::ICMPV6, 128, 129),
     };
-    let socket = connected(SocketAddr::new(to, 0), SocketType::DGRAM, Some(protocol))?;
+    let socket = socket::open(to, SocketType::DGRAM, Some(protocol))?;
+    connect(&socket, SocketAddr::new(to, 0))?;
     let message = [request, 0, 0, 0, 0, 0, 0, 1];
     exchange(&socket, &message, deadline, |packet| {
         Ok((packet.first() == Some(&reply)).then_some(Verdict::EchoReply))

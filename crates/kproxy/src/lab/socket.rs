@@ -1,5 +1,6 @@
 use core::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    sync::atomic::{AtomicU16, Ordering},
     time::Duration,
 };
 use std::{
@@ -11,6 +12,7 @@ use std::{
 use nix::sys::socket::{setsockopt, sockopt};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
     net::{AddressFamily, Protocol, SocketFlags, SocketType, socket_with},
 };
 
@@ -32,7 +34,7 @@ impl Deadline {
             let left = Timespec::try_from(left).map_err(|_| io::ErrorKind::InvalidInput)?;
             let mut fds = [PollFd::new(&socket, events)];
             match poll(&mut fds, Some(&left)) {
-                Err(rustix::io::Errno::INTR) => {}
+                Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno.into()),
                 Ok(_) => return Ok(fds[0].revents()),
             }
@@ -40,7 +42,7 @@ impl Deadline {
     }
 }
 
-pub(super) const fn any_address(like: IpAddr) -> IpAddr {
+const fn any_address(like: IpAddr) -> IpAddr {
     match like {
         IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
         IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
@@ -66,6 +68,42 @@ pub(super) fn open(
         setsockopt(&socket, sockopt::Ipv6RecvErr, &true).doing("ask for ICMP errors")?;
     }
     Ok(socket)
+}
+
+/// Source ports, each given out once before one comes again: a flow that looks like one of moments
+/// ago is no new flow to connection tracking, and goes where that went.
+#[derive(Debug)]
+pub(super) struct SourcePorts(AtomicU16);
+
+impl SourcePorts {
+    /// Above node ports and whatever hosts serve.
+    const FIRST: u16 = 33_000;
+
+    pub(super) const fn new() -> Self {
+        Self(AtomicU16::new(Self::FIRST))
+    }
+
+    fn next(&self) -> u16 {
+        let step = |port: u16| Some(port.checked_add(1).unwrap_or(Self::FIRST));
+        match self
+            .0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, step)
+        {
+            Ok(port) | Err(port) => port,
+        }
+    }
+
+    /// Binds a socket of the family of `like` to the next port that is free; returns it.
+    pub(super) fn bind(&self, socket: impl AsFd, like: IpAddr) -> Result<u16, LabError> {
+        loop {
+            let port = self.next();
+            match rustix::net::bind(&socket, &SocketAddr::new(any_address(like), port)) {
+                Ok(()) => return Ok(port),
+                Err(Errno::ADDRINUSE) => {}
+                Err(errno) => return Err(errno).doing("bind a socket"),
+            }
+        }
+    }
 }
 
 /// Takes the IPv4-mapped form out of the way.

@@ -2,7 +2,7 @@ use core::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
     time::Duration,
 };
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use super::{
     error::LabError,
@@ -10,6 +10,7 @@ use super::{
     netlink::{Mac, Netlink, Route, RouteKind, width},
     probe::{Connection, Probe, Transport, Verdict},
     responder::Responder,
+    socket::SourcePorts,
     sysctl,
 };
 
@@ -47,6 +48,7 @@ pub struct Topology {
     hosts: Vec<Host>,
     by_name: HashMap<Box<str>, usize>,
     responder: Responder,
+    ports: Arc<SourcePorts>,
 }
 
 impl Host {
@@ -122,6 +124,7 @@ impl TopologyBuilder {
             hosts,
             by_name,
             responder,
+            ports: Arc::new(SourcePorts::new()),
         })
     }
 }
@@ -196,7 +199,8 @@ impl Topology {
         if probe.transport != Transport::Icmp {
             self.serve(SINK, probe.transport, probe.to.port())?;
         }
-        namespace.run(move || probe.send(deadline))?
+        let ports = Arc::clone(&self.ports);
+        namespace.run(move || probe.send(&ports, deadline))?
     }
 
     /// Opens a TCP connection and keeps it.
@@ -209,8 +213,9 @@ impl Topology {
         to: core::net::SocketAddr,
         deadline: Duration,
     ) -> Result<Connection, LabError> {
+        let ports = Arc::clone(&self.ports);
         self.namespace(from)?
-            .run(move || Connection::open(to, deadline))?
+            .run(move || Connection::open(to, &ports, deadline))?
     }
 
     fn namespace(&self, host: &str) -> Result<&Namespace, LabError> {
