@@ -210,12 +210,16 @@ open_enum! {
         EMFILE = 24, "EMFILE";
         /// No space.
         ENOSPC = 28, "ENOSPC";
+        /// A constant set cannot change.
+        EROFS = 30, "EROFS";
         /// Jumps nested too deeply.
         EMLINK = 31, "EMLINK";
         /// Out of range.
         ERANGE = 34, "ERANGE";
         /// A loop of chains.
         ELOOP = 40, "ELOOP";
+        /// A register is read before it is written.
+        ENODATA = 61, "ENODATA";
         /// Number too big.
         EOVERFLOW = 75, "EOVERFLOW";
         /// The batch was based on another generation.
@@ -224,6 +228,8 @@ open_enum! {
         EMSGSIZE = 90, "EMSGSIZE";
         /// Not supported.
         EOPNOTSUPP = 95, "EOPNOTSUPP";
+        /// Address family not supported.
+        EAFNOSUPPORT = 97, "EAFNOSUPPORT";
         /// Messages were lost.
         ENOBUFS = 105, "ENOBUFS";
     }
