@@ -134,7 +134,7 @@ fn no_probe_is_lost_while_endpoints_change() -> Result<()> {
     let topology = topology(&families)?;
     for family in &families {
         let mut engine = engine::start(topology.node(), |_| Config::default())?;
-        engine.adopt()?;
+        engine.adopt(None)?;
         engine.apply(objects::service("web", family.vip, &PROTOCOLS, PORT));
         engine.apply(objects::service(
             "other",
