@@ -8,11 +8,12 @@
 
 mod support;
 
-use nft_batch::{Batch, BatchError, By};
+use nft_batch::{Batch, BatchError, BatchOptions, By, Connection, NotSentReason, Outcome};
 use nl_codec::msg::{Messages, NftMsg};
 use nl_codec::nft::expr::Counter;
 use nl_codec::nft::{Elem, ElemList, ElemRow, Exprs, Rule, Str};
 use proptest::prelude::*;
+use support::fake::FakeKernel;
 use support::*;
 
 #[derive(Debug, Clone, Copy)]
@@ -154,6 +155,12 @@ fn seen(batch: Batch) -> Vec<Seen> {
         .collect()
 }
 
+fn set_of(bytes: &[u8]) -> Option<String> {
+    let msg = Messages::new(bytes).next().unwrap().unwrap();
+    let list: ElemList<'_> = msg.nfnetlink().unwrap().body().unwrap();
+    list.set.map(|set| set.to_string())
+}
+
 proptest! {
     #[test]
     fn sections_are_ordered_by_phase_and_sets_are_together(calls in calls()) {
@@ -210,6 +217,48 @@ proptest! {
         }
         let whole: Vec<u8> = whole.seal().iter_messages().map(|bytes| bytes[4]).collect();
         prop_assert_eq!(whole, parts);
+    }
+
+    /// Split or not, the same messages arrive in the same order, and nothing is cut between a
+    /// set's deletions and its additions.
+    #[test]
+    fn a_split_batch_holds_the_same_messages(calls in calls(), limit in 200..3_000_usize) {
+        let mut batch = Batch::new(BatchOptions::default().split(true));
+        for call in &calls {
+            apply(&mut batch, *call);
+        }
+        let one_section = !calls.iter().any(|call| matches!(call, Call::Barrier));
+        let mut sealed = batch.seal();
+        let messages: Vec<Vec<u8>> = sealed.iter_messages().map(<[u8]>::to_vec).collect();
+        let mut connection = Connection::new(FakeKernel::new(true)).unwrap();
+        let kernel = connection.transport_mut();
+        kernel.armed = true;
+        kernel.limit = limit;
+        match connection.commit(&mut sealed) {
+            Outcome::Committed(_) => {
+                let parts = &connection.transport_mut().committed;
+                let sent: Vec<&[u8]> = parts.iter().flatten().map(|bytes| &bytes[12..]).collect();
+                let made: Vec<&[u8]> = messages.iter().map(|bytes| &bytes[12..]).collect();
+                prop_assert_eq!(sent, made);
+                for pair in parts.windows(2) {
+                    let (last, first) = (pair[0].last().unwrap(), &pair[1][0]);
+                    let kinds = (NftMsg(last[4]), NftMsg(first[4]));
+                    if one_section && kinds == (NftMsg::DEL_SETELEM, NftMsg::NEW_SETELEM) {
+                        prop_assert_ne!(set_of(last), set_of(first));
+                    }
+                    // Structure is never cut from structure.
+                    prop_assert!(rank(kinds.0) == 3 || rank(kinds.1) == 3);
+                }
+            }
+            Outcome::NotSent(not_sent) => {
+                let NotSentReason::TooLong { len, .. } = not_sent.reason else {
+                    panic!("{}", not_sent.reason);
+                };
+                prop_assert!(len > limit);
+                prop_assert_eq!(connection.transport_mut().committed.len(), 0);
+            }
+            other => prop_assert!(false, "{}", other),
+        }
     }
 
     #[test]
