@@ -168,6 +168,10 @@ impl Pending<'_> {
     }
 
     fn change_elements(&mut self, i: usize, change: &SetChange) -> Result<(), (Op, Refusal)> {
+        if change.delete.is_empty() && change.add.is_empty() {
+            // No message, so nothing to refuse.
+            return Ok(());
+        }
         let set = self
             .existing_set(&change.set)
             .map(Arc::clone)

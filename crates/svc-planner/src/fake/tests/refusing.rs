@@ -86,7 +86,7 @@ fn unknown_objects() {
         (
             elements(vec![SetChange {
                 set: Name::from("nowhere"),
-                ..change("services", vec![], vec![])
+                ..change("services", vec![frontend(ADDRESS)], vec![])
             }]),
             Op::Elements(0),
         ),
@@ -339,7 +339,7 @@ fn layouts_that_do_not_fit() {
         )]),
         elements(vec![SetChange {
             data: DataType::Verdict,
-            ..change("services", vec![], vec![])
+            ..change("services", vec![frontend(ADDRESS)], vec![])
         }]),
     ];
     for transaction in cases {
