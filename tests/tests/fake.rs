@@ -7,7 +7,7 @@ use core::{net::IpAddr, time::Duration};
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use e2e::{programmer::TABLE, ruleset};
+use e2e::ruleset;
 use kproxy::{
     lab::Namespace,
     lower::{Lowered, lower},
@@ -21,6 +21,9 @@ use svc_planner::{
         Route, Row, Rule, Set, SetChange, Statement, Transaction,
     },
 };
+
+/// Name of the table.
+const TABLE: &str = "kube-proxy";
 
 const SEEDS: u64 = 4;
 const TRANSACTIONS: usize = 200;
