@@ -27,7 +27,7 @@ const NFTA_RULE_EXPRESSIONS: u16 = 4;
 #[derive(Debug, Clone, PartialEq)]
 enum Tree {
     Leaf(u16, Vec<u8>),
-    Nest(u16, Vec<Tree>),
+    Nest(u16, Vec<Self>),
 }
 
 fn tree(attrs: Attrs<'_>) -> Vec<Tree> {
