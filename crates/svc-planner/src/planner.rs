@@ -217,7 +217,7 @@ impl Planner {
             })
         });
         let mut reports: Vec<_> = refused.chain(self.model.lost_claims()).collect();
-        reports.sort_by(|a, b| a.port.cmp(&b.port));
+        reports.sort_unstable();
         reports
     }
 

@@ -35,7 +35,7 @@ impl fmt::Display for PortName {
 }
 
 /// A Service port that is not, or not fully, served.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Report {
     /// Which one.
     pub port: PortName,
@@ -44,7 +44,7 @@ pub struct Report {
 }
 
 /// Why a Service port is not, or not fully, served.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Error)]
 #[non_exhaustive]
 pub enum Reason {
     /// Another Service claims the same address and port and is older, or first by name.

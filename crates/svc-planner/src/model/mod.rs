@@ -85,7 +85,8 @@ impl Model {
                     self.queue_all();
                 }
             }
-            Change::NodeGone => self.node.forget(),
+            // Its last known addresses and zone stay in use.
+            Change::NodeGone => {}
             Change::HostAddresses(addresses) => self.node.set_host(self.family, &addresses),
             Change::ServiceCidr { name, cidrs } => {
                 self.service_cidrs.set(self.family, name, &cidrs)

@@ -152,13 +152,18 @@ impl Planner {
 
     /// Something became free that ports may have lacked.
     fn retry_refused(&mut self) {
-        for (id, reason) in &self.refused {
-            match reason {
-                Reason::NoClass { .. } | Reason::NoGroup | Reason::MapFull { .. } => {
-                    self.model.queue(*id);
-                }
-                _ => {}
-            }
+        let lacked = |reason: &Reason| {
+            matches!(
+                reason,
+                Reason::NoClass { .. } | Reason::NoGroup | Reason::MapFull { .. }
+            )
+        };
+        let refused = self.refused.iter().filter(|(_, reason)| lacked(reason));
+        let mut ids: Vec<u32> = refused.map(|(id, _)| *id).collect();
+        // Hashing must not decide who comes first.
+        ids.sort_unstable();
+        for id in ids {
+            self.model.queue(id);
         }
     }
 

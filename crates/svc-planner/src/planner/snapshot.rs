@@ -40,7 +40,8 @@ pub struct Snapshot {
     family: Family,
     state: (u32, u32),
     sets: Vec<SavedSet>,
-    growth: Option<(SetId, SavedSet, u32)>,
+    /// A bigger set that has all rows.
+    growth: Option<(SetId, SavedSet)>,
     chain_suffix: u32,
     rules: RuleSettings,
     node_port_ips: Vec<core::net::IpAddr>,
@@ -112,11 +113,15 @@ impl Snapshot {
 }
 
 impl Planner {
-    /// The state after the last commit; `None` while a transaction is in flight or ours is not the
-    /// table in force.
+    /// The state after the last commit; `None` while a transaction is in flight, a set is being
+    /// copied to a bigger one, or ours is not the table in force.
     #[must_use]
     pub fn snapshot(&self) -> Option<Snapshot> {
-        if self.in_flight.is_some() || self.stage != Stage::Serving {
+        let copying = self
+            .growth
+            .as_ref()
+            .is_some_and(|growth| growth.cursor != NONE);
+        if self.in_flight.is_some() || copying || self.stage != Stage::Serving {
             return None;
         }
         let family = self.model.family;
@@ -175,7 +180,7 @@ impl Planner {
             growth: self
                 .growth
                 .as_ref()
-                .map(|growth| (growth.set, saved_set(&growth.state), growth.cursor)),
+                .map(|growth| (growth.set, saved_set(&growth.state))),
             chain_suffix: self.kernel.chain_suffix,
             rules: settings.rules.clone(),
             node_port_ips: settings
@@ -272,11 +277,11 @@ impl Restore<'_> {
         let sets: [SetState; SETS] = sets
             .try_into()
             .map_err(|_| RestoreError::Inconsistent("sets are missing"))?;
-        self.planner.growth = saved.growth.as_ref().map(|(id, set, cursor)| Growth {
+        self.planner.growth = saved.growth.as_ref().map(|(id, set)| Growth {
             set: *id,
             state: restored(*id, set),
             replaced: sets[*id as usize].name.clone(),
-            cursor: *cursor,
+            cursor: NONE,
         });
         self.planner.kernel.sets = sets;
         Ok(())

@@ -46,9 +46,6 @@ impl NodeView {
         zone_changed
     }
 
-    /// The Node is gone: its last known addresses stay in use.
-    pub(crate) const fn forget(&mut self) {}
-
     /// Addresses of the host's interfaces.
     pub(crate) fn set_host(&mut self, family: Family, addresses: &[IpAddr]) {
         let usable = addresses.iter().filter(|ip| !ip.is_loopback());
