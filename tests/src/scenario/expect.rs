@@ -14,7 +14,7 @@ use super::file::SourceSeen;
 
 /// What a probe should lead to.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(untagged, try_from = "Written")]
+#[serde(try_from = "Written")]
 pub enum Expected {
     /// An ICMP port unreachable of the node.
     Rejected,

@@ -1,4 +1,4 @@
-use core::net::IpAddr;
+use core::{net::IpAddr, time::Duration};
 use std::{io, os::fd::AsRawFd as _};
 
 use netlink_packet_core::{
@@ -14,6 +14,7 @@ use netlink_packet_route::{
     },
 };
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
 use super::{
     error::{Doing as _, LabError},
@@ -24,6 +25,9 @@ use super::{
 const GROUP_LINK: u32 = 1;
 /// linux/rtnetlink.h: RT_TABLE_LOCAL.
 const TABLE_LOCAL: u8 = 255;
+
+/// How long the kernel may take for an answer, or a link to come up.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Ethernet address.
 pub(super) type Mac = [u8; 6];
@@ -68,6 +72,8 @@ impl Netlink {
         socket
             .connect(&SocketAddr::new(0, 0))
             .doing("connect a netlink socket")?;
+        set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE))
+            .doing("limit the wait for netlink")?;
         Ok(Self {
             socket,
             sequence: 0,
