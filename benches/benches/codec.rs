@@ -2,7 +2,7 @@
 
 use core::hint::black_box;
 
-use benches::codec::{Rows, decode};
+use benches::codec::{Rows, decode_by_hand, decode_elements, decode_rows};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
 fn codec(criterion: &mut Criterion) {
@@ -17,8 +17,14 @@ fn codec(criterion: &mut Criterion) {
     group.bench_function("encode, unchecked floor", |bencher| {
         bencher.iter(|| black_box(&rows).encode_unchecked(black_box(&mut buf)));
     });
-    group.bench_function("decode", |bencher| {
-        bencher.iter(|| decode(black_box(&buf[..len])));
+    group.bench_function("decode, rows", |bencher| {
+        bencher.iter(|| decode_rows(black_box(&buf[..len])));
+    });
+    group.bench_function("decode, elements", |bencher| {
+        bencher.iter(|| decode_elements(black_box(&buf[..len])));
+    });
+    group.bench_function("decode, by hand", |bencher| {
+        bencher.iter(|| decode_by_hand(black_box(&buf[..len])));
     });
     group.finish();
 }

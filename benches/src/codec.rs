@@ -1,9 +1,10 @@
 //! The codec's cases: one NEWSETELEM message of 1,000 map elements with 16-byte keys and 8-byte
-//! data, encoded by us and by the floor, and decoded.
+//! data, encoded and decoded by us and by code that checks nothing.
 
 use nl_codec::msg::{Family, Head, Messages, NftMsg};
+use nl_codec::nft::Data;
 use nl_codec::nft::elem::{ElemList, ElemRow, put_elems};
-use nl_codec::{EncodeError, SliceCursor};
+use nl_codec::{DecodeError, EncodeError, SliceCursor};
 
 /// Elements in the message.
 pub const ELEMENTS: usize = 1000;
@@ -80,19 +81,70 @@ impl Rows {
     }
 }
 
-/// Decodes a message of [`Rows`] element by element; returns a sum over its bytes.
+/// Reads a message of [`Rows`] row by row; returns a sum over keys and data.
 ///
 /// # Errors
 /// When the bytes are no such message.
-pub fn decode(bytes: &[u8]) -> Result<usize, nl_codec::DecodeError> {
+pub fn decode_rows(bytes: &[u8]) -> Result<u64, DecodeError> {
     let mut sum = 0;
     for message in Messages::new(bytes) {
         let list: ElemList<'_> = message?.nfnetlink()?.body()?;
-        for elem in list.elems.iter().flat_map(|elems| elems.iter()) {
-            sum += elem?.key_bytes().map_or(0, <[u8]>::len);
+        for elem in list.elems.iter().flat_map(|elems| elems.raw()) {
+            if let Some(row) = elem?.row() {
+                sum += checksum(row.key, row.data.unwrap_or_default());
+            }
         }
     }
     Ok(sum)
+}
+
+/// As [`decode_rows`], with every attribute an element can have.
+///
+/// # Errors
+/// When the bytes are no such message.
+pub fn decode_elements(bytes: &[u8]) -> Result<u64, DecodeError> {
+    let mut sum = 0;
+    for message in Messages::new(bytes) {
+        let list: ElemList<'_> = message?.nfnetlink()?.body()?;
+        for elem in list.elems.iter().flatten() {
+            let elem = elem?;
+            if let (Some(key), Some(Data::Value(data))) = (elem.key_bytes(), &elem.data) {
+                sum += checksum(key, data.as_bytes());
+            }
+        }
+    }
+    Ok(sum)
+}
+
+/// The floor: walks the attributes by their lengths, without looking at a type or having errors.
+/// The list must be the message's last attribute.
+#[must_use]
+pub fn decode_by_hand(bytes: &[u8]) -> u64 {
+    let len = |at: usize| usize::from(u16::from_ne_bytes([bytes[at], bytes[at + 1]]));
+    let next = |at: usize| at + len(at).next_multiple_of(4);
+    let mut sum = 0;
+    let mut attr = 20;
+    while next(attr) < bytes.len() {
+        attr = next(attr);
+    }
+    let mut elem = attr + 4;
+    while elem < bytes.len() {
+        let key = elem + 4;
+        let data = next(key);
+        let value = |nest: usize| &bytes[nest + 8..nest + 4 + len(nest + 4)];
+        sum += checksum(value(key), value(data));
+        elem = next(elem);
+    }
+    sum
+}
+
+/// Looks at the bytes, as whoever decodes them does.
+fn checksum(key: &[u8], data: &[u8]) -> u64 {
+    let first = |bytes: &[u8]| {
+        let bytes = bytes.first_chunk().copied();
+        u64::from_be_bytes(bytes.unwrap_or_default())
+    };
+    first(key).wrapping_add(first(data) >> 32)
 }
 
 #[cfg(test)]
@@ -107,6 +159,16 @@ mod tests {
         let len = rows.encode(&mut ours).unwrap();
         assert_eq!(rows.encode_unchecked(&mut floor), len);
         assert!(ours[..len] == floor[..len], "the bytes differ");
-        assert_eq!(decode(&ours[..len]), Ok(16_000));
+    }
+
+    #[test]
+    fn all_decoders_find_the_same() {
+        let mut buf = vec![0; 1 << 17];
+        let len = Rows::default().encode(&mut buf).unwrap();
+        // 0 to 999, and 1,000 times the address.
+        let expected = 499_500 + 1_000 * 0x0a00_0001;
+        assert_eq!(decode_rows(&buf[..len]), Ok(expected));
+        assert_eq!(decode_elements(&buf[..len]), Ok(expected));
+        assert_eq!(decode_by_hand(&buf[..len]), expected);
     }
 }

@@ -30,7 +30,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     match &args.bench {
         Bench::Codec => codec(),
         Bench::Kernel { args } => {
-            sh::run(&mut sh::cargo(&["build", "--locked", "--release", "-p", "kproxy"]))?;
+            sh::run(&mut sh::cargo(&[
+                "build",
+                "--locked",
+                "--release",
+                "-p",
+                "kproxy",
+            ]))?;
             let mut command = sh::cargo(&["run", "--locked", "--release", "-p", "benches"]);
             sh::run(command.args(["--bin", "kernel", "--"]).args(args))
         }
@@ -45,9 +51,21 @@ fn codec() -> Result<()> {
             Err(error) => println!("skipped: the {name} peer: {error:#}"),
         }
     }
-    let mut command = sh::cargo(&["run", "--locked", "--release", "-p", "benches", "--bin", "codec"]);
+    let mut command = sh::cargo(&[
+        "run",
+        "--locked",
+        "--release",
+        "-p",
+        "benches",
+        "--bin",
+        "codec",
+    ]);
     let mut child = command.stdin(Stdio::piped()).spawn()?;
-    child.stdin.take().context("no stdin")?.write_all(lines.as_bytes())?;
+    child
+        .stdin
+        .take()
+        .context("no stdin")?
+        .write_all(lines.as_bytes())?;
     ensure!(child.wait()?.success(), "the codec benchmark failed");
     Ok(())
 }
@@ -56,7 +74,9 @@ fn codec() -> Result<()> {
 fn go() -> Result<Command> {
     ensure!(packages::on_path("go"), "no Go toolchain");
     let mut command = Command::new("go");
-    command.args(["run", "."]).current_dir(peers().join("go-nftables"));
+    command
+        .args(["run", "."])
+        .current_dir(peers().join("go-nftables"));
     Ok(command)
 }
 
@@ -64,7 +84,9 @@ fn go() -> Result<Command> {
 fn libnftnl() -> Result<Command> {
     let program = sh::root().join("target/peer-libnftnl");
     let mut cc = Command::new("cc");
-    cc.current_dir(peers().join("libnftnl")).args(["-O2", "-Wall", "main.c", "-o"]).arg(&program);
+    cc.current_dir(peers().join("libnftnl"))
+        .args(["-O2", "-Wall", "main.c", "-o"])
+        .arg(&program);
     cc.args(["-Wl,-Bstatic", "-lnftnl", "-Wl,-Bdynamic", "-lmnl"]);
     cc.arg("-Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc");
     output(&mut cc).context("needs a C compiler, libnftnl-dev and libmnl-dev")?;
@@ -86,6 +108,11 @@ fn peers() -> PathBuf {
 fn output(command: &mut Command) -> Result<String> {
     let output = command.stderr(Stdio::inherit()).output();
     let output = output.with_context(|| sh::shown(command))?;
-    ensure!(output.status.success(), "{}: {}", sh::shown(command), output.status);
+    ensure!(
+        output.status.success(),
+        "{}: {}",
+        sh::shown(command),
+        output.status
+    );
     Ok(String::from_utf8(output.stdout)?)
 }

@@ -1,6 +1,9 @@
 //! `kproxy demo` as users run it: as root, without any privilege, and interrupted.
 
-#![allow(clippy::unwrap_used, reason = "a failed step of a test is a failed test")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a failed step of a test is a failed test"
+)]
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -6,8 +6,8 @@ pub const ALIGN: usize = 4;
 /// Bytes of `struct nlattr`: `nla_len` and `nla_type`.
 pub const ATTR_HEADER_LEN: usize = 4;
 
-/// The longest payload a `u16 nla_len` can describe.
-pub const MAX_ATTR_PAYLOAD: usize = u16::MAX as usize - ATTR_HEADER_LEN;
+/// The longest payload a `u16 nla_len` can describe: 65,531 bytes.
+pub const MAX_ATTR_PAYLOAD: usize = 0xffff - ATTR_HEADER_LEN;
 
 /// Rounds a length up to [`ALIGN`]; saturates instead of wrapping.
 #[must_use]

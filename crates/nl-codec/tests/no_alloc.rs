@@ -8,7 +8,7 @@ use allocation_counter::measure;
 use nl_codec::ack::Control;
 use nl_codec::msg::{Family, Messages, NfMsg};
 use nl_codec::nft::elem::{ElemList, ElemRow, put_elems};
-use nl_codec::nft::expr::Expr;
+use nl_codec::nft::expr::{Expr, ExprRef};
 use nl_codec::nft::{Exprs, ObjData};
 use nl_codec::pretty::{ChainText, ElemsText, FlowtableText, ObjText, RuleText, SetText};
 use nl_codec::{DecodeError, Encoder, LenCounter, SliceCursor};
@@ -111,12 +111,12 @@ fn walk(body: &Any<'_>) -> Result<(), DecodeError> {
                 .iter()
                 .flatten()
                 .try_for_each(|entry| entry.map(drop))?;
-            set.expr.iter().try_for_each(walk_expr)?;
+            walk_ref(set.expr)?;
             walk_exprs(set.exprs)
         }
         Any::Elems(list) => list.elems.iter().flatten().try_for_each(|elem| {
             let elem = elem?;
-            elem.expr.iter().try_for_each(walk_expr)?;
+            walk_ref(elem.expr)?;
             walk_exprs(elem.exprs)
         }),
         Any::Obj(obj) => match obj.data {
@@ -150,12 +150,16 @@ fn walk_exprs(exprs: Option<Exprs<'_>>) -> Result<(), DecodeError> {
 fn walk_expr(expr: &Expr<'_>) -> Result<(), DecodeError> {
     match expr {
         Expr::Dynset(dynset) => {
-            dynset.expr.map(|inner| inner.expr()).transpose()?;
+            walk_ref(dynset.expr)?;
             walk_exprs(dynset.exprs.map(|nested| *nested.exprs()))
         }
-        Expr::Inner(inner) => inner.expr.map(|inner| inner.expr()).transpose().map(drop),
+        Expr::Inner(inner) => walk_ref(inner.expr),
         _ => Ok(()),
     }
+}
+
+fn walk_ref(expr: Option<ExprRef<'_>>) -> Result<(), DecodeError> {
+    expr.map(|expr| expr.expr()).transpose().map(drop)
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use nl_codec::msg::{Family, Flags, NftMsg};
 use nl_codec::nft::dtype::DataType;
 use nl_codec::nft::elem::{Elem, ElemFlags, ElemList, Elems};
-use nl_codec::nft::expr::{Counter, Expr, Limit, ObjType};
+use nl_codec::nft::expr::{Counter, Expr, ExprRef, Limit, ObjType};
 use nl_codec::nft::set::{Set, SetDesc, SetField, SetFlags, SetPolicy};
 use nl_codec::nft::udata::{SetUdata, Udata};
 use nl_codec::nft::{Data, Exprs, List, Value, Verdict, VerdictCode};
@@ -158,15 +158,15 @@ fn expressions_of_sets() {
     let v4 = DataType::IPV4_ADDR;
     let userdata = of_set(v4);
     let dynamic = |flags| sized(set("s", v4, SetFlags::EVAL | flags, &userdata), 1_000);
-    let limit = Limit::packets(10, 1, 5);
+    let (counter, limit) = (Counter::default().into(), Limit::packets(10, 1, 5).into());
     let mut counted = dynamic(SetFlags::TIMEOUT);
     counted.timeout = Some(60_000);
-    counted.expr = Some(Counter::default().into());
+    counted.expr = Some(ExprRef::new(&counter));
     check_new("dynamic with counter", &counted);
     let mut limited = dynamic(SetFlags::empty());
-    limited.expr = Some(limit.into());
+    limited.expr = Some(ExprRef::new(&limit));
     check_new("dynamic with limit", &limited);
-    let both = [Counter::default().into(), limit.into()];
+    let both = [counter, limit];
     let mut two = dynamic(SetFlags::EXPR);
     two.exprs = Some(Exprs::new(&both));
     check_new("two expressions", &two);
@@ -430,11 +430,12 @@ fn times_comments_and_expressions() {
     timed.expiration = Some(300_000);
     check_elems("timeout and expires", &[timed]);
 
-    let mut counted = host(1);
-    counted.expr = Some(Expr::Counter(make!(Counter {
+    let counter = Expr::Counter(make!(Counter {
         packets: 3,
         bytes: 180
-    })));
+    }));
+    let mut counted = host(1);
+    counted.expr = Some(ExprRef::new(&counter));
     check_elems("counter", &[counted]);
     let exprs = [Counter::default().into(), Limit::packets(10, 1, 5).into()];
     let mut two = host(1);

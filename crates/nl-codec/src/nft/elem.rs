@@ -2,13 +2,16 @@
 
 use core::iter::Peekable;
 
-use super::{Data, Expr, Exprs, List, Str, Value};
+use super::expr::ExprRef;
+use super::{Data, Exprs, List, Str, Value};
 use crate::msg::{Head, Message};
 use crate::wire::{ATTR_HEADER_LEN, MAX_ATTR_PAYLOAD};
 use crate::{AttrValue, EncodeError, Encoder};
 
+mod raw;
 mod row;
 
+pub use raw::{RawElem, RawElems};
 pub use row::ElemRow;
 
 const NFTA_LIST_ELEM: u16 = 1;
@@ -47,7 +50,7 @@ attr_struct! {
         /// Name of the stateful object the key maps to.
         9 => objref: Str<'a>,
         /// The one expression of the element, with its state.
-        7 => expr: Expr<'a>,
+        7 => expr: ExprRef<'a>,
         /// The expressions of the element, if several.
         11 => exprs: Exprs<'a>,
     }

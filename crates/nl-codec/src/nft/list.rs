@@ -66,15 +66,39 @@ enum IterRepr<'a, T> {
     Wire(Attrs<'a>),
 }
 
+/// An entry of a list, not decoded yet.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Entry<'a, T> {
+    Built(&'a T),
+    Wire(Attr<'a>),
+}
+
+impl<'a, T: AttrValue<'a> + Copy> Entry<'a, T> {
+    #[inline]
+    pub(super) fn decode(&self) -> Result<T, DecodeError> {
+        match self {
+            Self::Built(entry) => Ok(**entry),
+            Self::Wire(attr) => attr.value("list entry"),
+        }
+    }
+}
+
+impl<'a, T> ListIter<'a, T> {
+    #[inline]
+    pub(super) fn next_entry(&mut self) -> Option<Result<Entry<'a, T>, DecodeError>> {
+        match &mut self.0 {
+            IterRepr::Built(iter) => iter.next().map(|entry| Ok(Entry::Built(entry))),
+            IterRepr::Wire(attrs) => attrs.next().map(|attr| attr.map(Entry::Wire)),
+        }
+    }
+}
+
 impl<'a, T: AttrValue<'a> + Copy> Iterator for ListIter<'a, T> {
     type Item = Result<T, DecodeError>;
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        match &mut self.0 {
-            IterRepr::Built(iter) => iter.next().map(|entry| Ok(*entry)),
-            IterRepr::Wire(attrs) => attrs.next().map(|attr| attr?.value("list entry")),
-        }
+        self.next_entry().map(|entry| entry?.decode())
     }
 }
 

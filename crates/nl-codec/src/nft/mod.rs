@@ -19,7 +19,7 @@ mod str;
 
 pub use chain::{Chain, ChainHook, Hook};
 pub use dtype::DataType;
-pub use elem::{Elem, ElemList, ElemRow, Elems, put_elems};
+pub use elem::{Elem, ElemList, ElemRow, Elems, RawElem, put_elems};
 pub use expr::{Expr, Exprs};
 pub use flowtable::Flowtable;
 pub use generation::Generation;

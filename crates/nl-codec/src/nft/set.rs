@@ -1,7 +1,7 @@
 //! Sets and maps (`nf_tables_newset`, `nf_tables_fill_set`). Their rows are in [`super::elem`].
 
-use super::expr::ObjType;
-use super::{DataType, Expr, Exprs, List, Str};
+use super::expr::{ExprRef, ObjType};
+use super::{DataType, Exprs, List, Str};
 
 bitflags::bitflags! {
     /// `NFT_SET_*`.
@@ -101,7 +101,7 @@ attr_struct! {
         /// See [`crate::nft::udata`].
         13 => userdata: &'a [u8],
         /// The one expression each new element gets.
-        17 => expr: Expr<'a>,
+        17 => expr: ExprRef<'a>,
         /// The expressions each new element gets, if several.
         18 => exprs: Exprs<'a>,
         /// Implementation, e.g. `nft_set_rhash_type`; from the kernel only; not on older kernels.

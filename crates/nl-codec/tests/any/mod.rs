@@ -144,7 +144,7 @@ fn set(mut set: Set<'_>) -> Result<Set<'_>, DecodeError> {
     if let Some(desc) = &mut set.desc {
         desc.concat = desc.concat.map(|fields| list(fields, Ok)).transpose()?;
     }
-    set.expr = set.expr.map(expr).transpose()?;
+    set.expr = set.expr.map(expr_ref).transpose()?;
     set.exprs = set.exprs.map(exprs).transpose()?;
     Ok(set)
 }
@@ -155,7 +155,7 @@ fn elems(mut elems: ElemList<'_>) -> Result<ElemList<'_>, DecodeError> {
 }
 
 fn elem(mut elem: Elem<'_>) -> Result<Elem<'_>, DecodeError> {
-    elem.expr = elem.expr.map(expr).transpose()?;
+    elem.expr = elem.expr.map(expr_ref).transpose()?;
     elem.exprs = elem.exprs.map(exprs).transpose()?;
     Ok(elem)
 }

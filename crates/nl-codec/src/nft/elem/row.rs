@@ -6,15 +6,15 @@ use super::{NFTA_LIST_ELEM, PutElem};
 use crate::wire::{ATTR_HEADER_LEN, MAX_ATTR_PAYLOAD, align};
 use crate::{EncodeError, Encoder, NLA_F_NESTED};
 
-const NFTA_SET_ELEM_KEY: u16 = 1;
-const NFTA_SET_ELEM_DATA: u16 = 2;
-const NFTA_DATA_VALUE: u16 = 1;
+pub(super) const NFTA_SET_ELEM_KEY: u16 = 1;
+pub(super) const NFTA_SET_ELEM_DATA: u16 = 2;
+pub(super) const NFTA_DATA_VALUE: u16 = 1;
 
 /// Two attribute headers: the key's or datum's nest, and the value in it.
-const VALUE_HEADERS_LEN: usize = 2 * ATTR_HEADER_LEN;
+pub(super) const VALUE_HEADERS_LEN: usize = 2 * ATTR_HEADER_LEN;
 
-/// A key, and in maps its data, written with one check of room. The same bytes as
-/// [`super::Elem`] writes.
+/// A key, and in maps its data. Written with one check of room, as the same bytes that
+/// [`super::Elem`] writes; read by [`super::RawElem::row`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ElemRow<'a> {
     /// Key.
