@@ -79,6 +79,11 @@ impl Oracle {
         }
     }
 
+    /// Changes the configuration.
+    pub fn reconfigure(&mut self, config: Config) {
+        self.config = config;
+    }
+
     /// Takes a change in.
     pub fn apply(&mut self, change: Change) {
         match change {

@@ -48,6 +48,10 @@ pub(crate) enum Action {
     Drain,
     /// A new process takes over.
     Restart,
+    /// A new process goes on from a snapshot.
+    Resume,
+    /// The configuration changes.
+    Reconfigure(Box<Config>),
 }
 
 /// Addresses of one family.
@@ -269,6 +273,8 @@ fn action(family: Family) -> impl Strategy<Value = Action> {
         2 => Just(Action::Settle),
         1 => Just(Action::Drain),
         1 => Just(Action::Restart),
+        1 => Just(Action::Resume),
+        1 => config(family).prop_map(|config| Action::Reconfigure(Box::new(config))),
     ]
 }
 

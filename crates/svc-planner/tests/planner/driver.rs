@@ -7,7 +7,7 @@ use svc_planner::fake::quiescence::{self, Windows};
 use svc_planner::fake::{Errno, Fault, Host, Kernel, Packet, Verdict, operations};
 use svc_planner::object::Change;
 use svc_planner::plan::{Chain, DataType, Datum, Family, Name};
-use svc_planner::{Inventory, Next, Planner};
+use svc_planner::{Inventory, Next, Planner, Snapshot};
 
 /// More transactions than any drain needs here.
 const ENDLESS: usize = 10_000;
@@ -49,6 +49,30 @@ impl Driver {
                 sets: sets.map(|set| set.name.clone()).collect(),
             });
         }
+    }
+
+    /// A new process goes on where a snapshot says the old one was; it knows the cluster.
+    pub(crate) fn resume(&mut self) {
+        let Some(snapshot) = self.planner.snapshot() else {
+            return self.restart();
+        };
+        let text = serde_json::to_string(&snapshot).unwrap();
+        let snapshot: Snapshot = serde_json::from_str(&text).unwrap();
+        let set = snapshot.state_set();
+        let row = self.kernel.row(self.family, &set, &snapshot.state());
+        assert!(row.is_some(), "the snapshot is of another table");
+        self.planner = Planner::restore(self.config.clone(), snapshot, self.now).unwrap();
+        for change in self.oracle.changes() {
+            self.planner.apply(change);
+        }
+    }
+
+    /// Changes the configuration of a running process.
+    pub(crate) fn reconfigure(&mut self, config: Config) {
+        let instance = self.config.instance;
+        self.config = Config { instance, ..config };
+        self.planner.reconfigure(self.config.clone());
+        self.oracle.reconfigure(self.config.clone());
     }
 
     pub(crate) fn change(&mut self, change: Change) {

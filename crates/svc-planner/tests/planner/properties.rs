@@ -43,6 +43,8 @@ fn run(family: Family, config: Config, actions: Vec<Action>) -> Driver {
                 driver.drain();
             }
             Action::Restart => driver.restart(),
+            Action::Resume => driver.resume(),
+            Action::Reconfigure(config) => driver.reconfigure(*config),
         }
     }
     driver.drain();
@@ -62,8 +64,8 @@ proptest! {
     /// Nothing is left of what was, but for room in the sets.
     #[test]
     fn a_fresh_planner_builds_the_same((family, config, actions) in story()) {
-        let old = run(family, config.clone(), actions);
-        let mut fresh = Driver::new(family, config);
+        let old = run(family, config, actions);
+        let mut fresh = Driver::new(family, old.config.clone());
         for change in old.oracle.changes() {
             fresh.change(change);
         }
@@ -87,7 +89,7 @@ proptest! {
     fn the_order_of_events_does_not_matter(
         ((family, config, actions), seed) in (story(), any::<u64>()),
     ) {
-        let first = run(family, config.clone(), actions);
+        let first = run(family, config, actions);
         let mut changes = first.oracle.changes();
         let mut state = seed | 1;
         for at in (1..changes.len()).rev() {
@@ -95,7 +97,7 @@ proptest! {
             let other = usize::try_from(state >> 33).unwrap() % (at + 1);
             changes.swap(at, other);
         }
-        let mut second = Driver::new(family, config);
+        let mut second = Driver::new(family, first.config.clone());
         for change in changes {
             second.change(change);
             second.settle();

@@ -63,6 +63,19 @@ fn a_restart_is_not_seen() {
     driver.check_quiescence(&packets(), &host());
 }
 
+/// With a snapshot a restart costs nothing.
+#[test]
+fn a_resumed_process_has_nothing_to_do() {
+    let mut driver = driver(Config::default());
+    driver.drain();
+    driver.now += Duration::from_secs(5);
+    let generation = driver.kernel.generation();
+    driver.resume();
+    assert_eq!(driver.drain(), 0);
+    assert_eq!(driver.kernel.generation(), generation);
+    driver.compare(&packets(), &host());
+}
+
 /// What changed while nobody looked is put right.
 #[test]
 fn a_restart_finds_another_cluster() {
