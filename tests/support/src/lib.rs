@@ -6,6 +6,7 @@ pub mod golden;
 pub mod nft;
 
 use std::io::Write;
+use std::sync::mpsc;
 use std::thread;
 
 use nix::sched::{CloneFlags, unshare};
@@ -53,4 +54,18 @@ pub fn in_new_netns(test: impl FnOnce() + Send + 'static) {
         Ok(Err(panic)) => std::panic::resume_unwind(panic),
         Err(error) => skip(&format!("cannot start a thread: {error}")),
     }
+}
+
+/// Whether network namespaces can be made; skips the calling test when not.
+///
+/// # Panics
+/// With `CI=true` when not.
+#[must_use]
+pub fn has_netns() -> bool {
+    let (made, is_made) = mpsc::channel();
+    in_new_netns(move || {
+        // Nobody listening is no failure.
+        let _ = made.send(());
+    });
+    is_made.recv().is_ok()
 }
