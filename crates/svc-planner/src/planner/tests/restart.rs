@@ -98,3 +98,54 @@ fn contradicting_snapshots_are_refused() {
         assert!(restore(edit).is_err());
     }
 }
+
+#[test]
+fn a_restart_before_the_switch_to_a_bigger_set_finishes_it() {
+    let mut bench = Bench::new(Config {
+        chunk: 100,
+        ..config()
+    });
+    bench.drain();
+    let endpoints: Vec<String> = (0..1400)
+        .map(|i| format!("10.1.{}.{}", i / 250, i % 250))
+        .collect();
+    let endpoints: Vec<&str> = endpoints.iter().map(|address| &**address).collect();
+    let objects = |bench: &mut Bench| {
+        for (i, endpoints) in endpoints.chunks(100).enumerate() {
+            let text = format!("s{i}");
+            bench.apply(Change::Service(service(
+                &text,
+                &format!("10.96.0.{}", i + 1),
+            )));
+            bench.apply(slice(&text, &text, endpoints));
+        }
+    };
+    objects(&mut bench);
+    let mut copying = 0;
+    let snapshot = loop {
+        bench.now += Duration::from_millis(10);
+        let Next::Commit(transaction) = bench.planner.next(bench.now) else {
+            continue;
+        };
+        bench.kernel.apply(&transaction, bench.now).unwrap();
+        bench.planner.committed(bench.now);
+        match &bench.planner.growth {
+            None => {}
+            Some(growth) if growth.cursor == crate::model::arena::NONE => {
+                break bench.planner.snapshot().unwrap();
+            }
+            Some(_) => {
+                assert_eq!(bench.planner.snapshot(), None);
+                copying += 1;
+            }
+        }
+    };
+    assert!(copying > 3, "{copying}");
+    let config = bench.planner.config.clone();
+    bench.planner = Planner::restore(config, snapshot, bench.now).unwrap();
+    objects(&mut bench);
+    bench.drain();
+    assert_eq!(bench.set("endpoints-1").len(), 1400);
+    assert_eq!(bench.kernel.sets(Family::Ipv4).len(), SETS);
+    assert_eq!(bench.balances("10.96.0.14").len(), 100);
+}
