@@ -283,7 +283,7 @@ impl Undo {
             }
             Self::ClusterIp { id, present } => {
                 if let Some(ip) = model.cluster_ips.arena.at_mut(id) {
-                    ip.present = present;
+                    (ip.present, ip.leaves) = (present, false);
                 }
             }
             Self::Port {

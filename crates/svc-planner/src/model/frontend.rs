@@ -122,6 +122,8 @@ pub(crate) struct ClusterIp {
     pub(crate) claims: u32,
     /// Row in `cluster-ips`.
     pub(crate) present: bool,
+    /// The row goes with the transaction in flight.
+    pub(crate) leaves: bool,
 }
 
 /// All ClusterIPs.
@@ -149,6 +151,7 @@ impl ClusterIps {
             address,
             claims: 1,
             present: false,
+            leaves: false,
         });
         let (arena, hasher) = (&self.arena, &self.hasher);
         self.index

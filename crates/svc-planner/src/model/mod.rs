@@ -172,7 +172,7 @@ impl Model {
             let Some(ip) = self.cluster_ips.arena.at_mut(id) else {
                 continue;
             };
-            ip.present = false;
+            (ip.present, ip.leaves) = (false, false);
             if ip.claims == 0 {
                 self.cluster_ips.remove(id);
             }

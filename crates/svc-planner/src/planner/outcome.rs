@@ -48,8 +48,11 @@ impl Planner {
             self.kernel.classes.remove(number);
         }
         for id in draft.emptied_cluster_ips {
-            let ip = self.model.cluster_ips.arena.at(id);
-            if ip.is_some_and(|ip| ip.claims == 0 && !ip.present) {
+            let Some(ip) = self.model.cluster_ips.arena.at_mut(id) else {
+                continue;
+            };
+            ip.leaves = false;
+            if ip.claims == 0 && !ip.present {
                 self.model.cluster_ips.remove(id);
             }
         }

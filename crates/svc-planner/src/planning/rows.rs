@@ -61,7 +61,8 @@ impl Work<'_> {
                 if frontend.rejects {
                     self.draft.delete(rejects, id, key);
                 }
-                (frontend.rejects, frontend.since) = (false, IN_USE);
+                // It can be forgotten with the commit, not before.
+                (frontend.rejects, frontend.since) = (false, PENDING);
                 self.draft.released.push(Due::Frontend(id));
             }
         }
@@ -135,10 +136,13 @@ impl Work<'_> {
         else {
             return;
         };
+        if ip.leaves {
+            return;
+        }
         if !ip.present {
             return self.model.cluster_ips.remove(id);
         }
-        ip.present = false;
+        (ip.present, ip.leaves) = (false, true);
         let key = Key::Address(ip.address.ip(self.model.family));
         self.draft.delete(SetId::ClusterIps, id, key);
         self.draft.undo.push(Undo::ClusterIp { id, present: true });
@@ -148,7 +152,11 @@ impl Work<'_> {
     /// Deletes the rows of a frontend nobody owns.
     pub(crate) fn drop_frontend(&mut self, id: u32) {
         match self.model.frontends.arena.at(id) {
-            Some(frontend) if frontend.is_unused() => self.model.frontends.remove(id),
+            Some(frontend) if frontend.is_unused() => {
+                if frontend.since != PENDING {
+                    self.model.frontends.remove(id);
+                }
+            }
             Some(frontend) if frontend.owner.port == crate::model::arena::NONE => {
                 self.set_frontend(id, Goal::Absent);
             }

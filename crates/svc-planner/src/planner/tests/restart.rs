@@ -149,3 +149,165 @@ fn a_restart_before_the_switch_to_a_bigger_set_finishes_it() {
     assert_eq!(bench.kernel.sets(Family::Ipv4).len(), SETS);
     assert_eq!(bench.balances("10.96.0.14").len(), 100);
 }
+
+/// A small generator of numbers (xorshift).
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % limit
+    }
+}
+
+/// A cluster that changes at random.
+#[derive(Default)]
+struct Cluster {
+    services: BTreeMap<u64, Service>,
+    slices: BTreeMap<u64, Change>,
+}
+
+impl Cluster {
+    fn change(&mut self, numbers: &mut Numbers) -> Change {
+        let i = numbers.below(6);
+        let text = format!("s{i}");
+        match numbers.below(8) {
+            0 => {
+                self.services.remove(&i);
+                Change::ServiceGone(name(&text))
+            }
+            1..=3 => {
+                let mut web = service(&text, &format!("10.96.0.{}", i + 1));
+                let policy = |local| {
+                    if local {
+                        TrafficPolicy::Local
+                    } else {
+                        TrafficPolicy::Cluster
+                    }
+                };
+                web.created = Some(numbers.below(3));
+                web.internal_policy = policy(numbers.below(4) == 0);
+                web.external_policy = policy(numbers.below(2) == 0);
+                if numbers.below(2) == 0 {
+                    let shared = format!("192.0.2.{}", numbers.below(3));
+                    web.load_balancer_ips.push(shared.parse().unwrap());
+                    web.ports[0].node_port = 30_000 + u16::try_from(numbers.below(3)).unwrap();
+                }
+                self.services.insert(i, web.clone());
+                Change::Service(web)
+            }
+            4 => {
+                self.slices.remove(&i);
+                Change::EndpointSliceGone(name(&text))
+            }
+            _ => {
+                let count = numbers.below(5);
+                let pod = |j| {
+                    let local = if (i + j) % 3 == 0 { "@" } else { "" };
+                    format!("10.0.{i}.{j}{local}")
+                };
+                let pods: Vec<String> = (0..count).map(|_| pod(numbers.below(9))).collect();
+                let pods: Vec<&str> = pods.iter().map(|pod| &**pod).collect();
+                let change = slice(&text, &text, &pods);
+                self.slices.insert(i, change.clone());
+                change
+            }
+        }
+    }
+
+    fn apply_all(&self, planner: &mut Planner) {
+        for service in self.services.values() {
+            planner.apply(Change::Service(service.clone()));
+        }
+        for slice in self.slices.values() {
+            planner.apply(slice.clone());
+        }
+    }
+}
+
+/// Changes, rejections, restarts and rebuilds in any order end where a fresh start does, and no
+/// packet suffers on the way.
+#[test]
+fn any_history_with_restarts_ends_in_the_wanted_state() {
+    for seed in 1..=25 {
+        let mut numbers = Numbers(0x9E37_79B9_7F4A_7C15 ^ seed);
+        let config = || Config {
+            node_name: "here".into(),
+            chunk: 8,
+            ..Config::default()
+        };
+        let mut bench = Bench::new(config());
+        let mut cluster = Cluster::default();
+        for _ in 0..70 {
+            bench.now += Duration::from_millis(numbers.below(400) + 1);
+            match numbers.below(20) {
+                0..=8 => bench.planner.apply(cluster.change(&mut numbers)),
+                9 => {
+                    let Some(snapshot) = bench.planner.snapshot() else {
+                        continue;
+                    };
+                    bench.planner = Planner::restore(config(), snapshot, bench.now).unwrap();
+                    cluster.apply_all(&mut bench.planner);
+                }
+                10 if bench.kernel.has_table(Family::Ipv4) && numbers.below(3) == 0 => {
+                    let chains = bench.kernel.chains(Family::Ipv4).into_iter();
+                    let sets = bench.kernel.sets(Family::Ipv4);
+                    bench.planner.rebuild(Inventory {
+                        chains: chains.map(|(name, base)| Chain { name, base }).collect(),
+                        sets: sets.iter().map(|set| set.name.clone()).collect(),
+                    });
+                }
+                _ => {
+                    let Next::Commit(transaction) = bench.planner.next(bench.now) else {
+                        continue;
+                    };
+                    if numbers.below(6) == 0 {
+                        bench.planner.rejected(bench.now, None);
+                        continue;
+                    }
+                    if let Err(error) = bench.kernel.apply(&transaction, bench.now) {
+                        panic!("seed {seed}: {error}\n{transaction:#?}");
+                    }
+                    bench.planner.committed(bench.now);
+                }
+            }
+        }
+        bench.drain();
+        let mut fresh = Bench::new(config());
+        cluster.apply_all(&mut fresh.planner);
+        fresh.drain();
+        let addresses = (1..7).map(|i| format!("10.96.0.{i}"));
+        for address in addresses.chain((0..3).map(|i| format!("192.0.2.{i}"))) {
+            let (ours, wanted) = (bench.verdicts(&address, 80), fresh.verdicts(&address, 80));
+            assert_eq!(ours, wanted, "seed {seed}, {address}");
+        }
+        assert_eq!(
+            bench.planner.reports(),
+            fresh.planner.reports(),
+            "seed {seed}"
+        );
+        let rows = |bench: &Bench| -> Vec<usize> {
+            let sets = bench.kernel.sets(Family::Ipv4);
+            let base = |set: &str| {
+                set.trim_end_matches(|c: char| c == '-' || c.is_ascii_digit())
+                    .to_owned()
+            };
+            let mut rows: Vec<_> = sets
+                .iter()
+                .filter(|set| !set.name.contains("dispatch"))
+                .map(|set| {
+                    (
+                        base(&set.name),
+                        bench.kernel.row_count(Family::Ipv4, &set.name),
+                    )
+                })
+                .collect();
+            rows.sort();
+            rows.into_iter().map(|(_, rows)| rows).collect()
+        };
+        assert_eq!(rows(&bench), rows(&fresh), "seed {seed}");
+        bench.check();
+    }
+}
