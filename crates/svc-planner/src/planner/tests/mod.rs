@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use smallvec::smallvec;
 
 use super::*;
-use crate::fake::quiescence::{self, Windows};
+use crate::fake::quiescence::{self, Violation, Windows};
 use crate::fake::{Host, Kernel as Fake, Packet, Verdict};
 use crate::object::{
     Algorithm, Endpoint, EndpointSlice, Node, ObjectName, Protocol, Service, ServicePort,
@@ -105,6 +105,11 @@ impl Bench {
 
     /// No packet was lost or misled by any commit so far.
     fn check(&self) {
+        let violations = self.violations();
+        assert!(violations.is_empty(), "{}", violations[0]);
+    }
+
+    fn violations(&self) -> Vec<Violation> {
         let hold = Duration::from_millis(900);
         let windows = Windows {
             hold,
@@ -127,12 +132,11 @@ impl Bench {
             })
         });
         let packets: Vec<_> = packets.collect();
-        let violations = quiescence::check(&self.kernel, windows, &packets, &host());
-        assert!(violations.is_empty(), "{}", violations[0]);
         assert_eq!(
             quiescence::check_order(&self.kernel, Family::Ipv4, hold),
             []
         );
+        quiescence::check(&self.kernel, windows, &packets, &host())
     }
 }
 

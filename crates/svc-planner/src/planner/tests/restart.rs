@@ -308,6 +308,20 @@ fn any_history_with_restarts_ends_in_the_wanted_state() {
             rows.into_iter().map(|(_, rows)| rows).collect()
         };
         assert_eq!(rows(&bench), rows(&fresh), "seed {seed}");
-        bench.check();
+        for violation in bench.violations() {
+            let service = |verdict: &Verdict| match verdict {
+                Verdict::Delivered { endpoint, .. } => match endpoint.address {
+                    core::net::IpAddr::V4(ip) => Some(ip.octets()[2]),
+                    core::net::IpAddr::V6(_) => None,
+                },
+                _ => None,
+            };
+            // When an address goes and then an endpoint changes, both within a packet's way, it may
+            // reach the new endpoint through the old address. Nothing else may happen to it.
+            let reached = service(&violation.outcome.verdict);
+            let owners: Vec<_> = violation.expected.iter().filter_map(service).collect();
+            let is_harmless = reached.is_some_and(|reached| owners.contains(&reached));
+            assert!(is_harmless, "seed {seed}: {violation}");
+        }
     }
 }
