@@ -152,10 +152,8 @@ impl Work<'_> {
     /// Deletes the rows of a frontend nobody owns.
     pub(crate) fn drop_frontend(&mut self, id: u32) {
         match self.model.frontends.arena.at(id) {
-            Some(frontend) if frontend.is_unused() => {
-                if frontend.since != PENDING {
-                    self.model.frontends.remove(id);
-                }
+            Some(frontend) if frontend.is_unused() && frontend.since != PENDING => {
+                self.model.frontends.remove(id);
             }
             Some(frontend) if frontend.owner.port == crate::model::arena::NONE => {
                 self.set_frontend(id, Goal::Absent);
