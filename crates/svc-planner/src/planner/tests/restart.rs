@@ -205,7 +205,7 @@ impl Cluster {
             _ => {
                 let count = numbers.below(5);
                 let pod = |j| {
-                    let local = if (i + j) % 3 == 0 { "@" } else { "" };
+                    let local = if (i + j).is_multiple_of(3) { "@" } else { "" };
                     format!("10.0.{i}.{j}{local}")
                 };
                 let pods: Vec<String> = (0..count).map(|_| pod(numbers.below(9))).collect();
