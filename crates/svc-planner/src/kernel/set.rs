@@ -156,8 +156,7 @@ impl SetState {
     }
 }
 
-/// Greatest number of spare rows a size is rounded down to is avoided: 3 · 2^k rows make the kernel
-/// allocate exactly 2^(k+2) buckets.
+/// Sizes are 3 · 2^k: the kernel allocates 2^(k+2) buckets for that many rows, without rounding up.
 const SIZE_UNIT: u32 = 3;
 
 /// Smallest size.

@@ -4,7 +4,7 @@
 //! snapshot holds them with everything that is still to be deleted. It describes the table exactly
 //! if its state row ([`Snapshot::state`]) is there.
 
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 
 use ipnet::IpNet;
@@ -17,7 +17,7 @@ use crate::kernel::RuleSettings;
 use crate::kernel::class::{Class, Classes, Shape, State};
 use crate::kernel::clock::{IN_USE, PENDING, ticks};
 use crate::kernel::draft::Due;
-use crate::kernel::group::{Facts, Group, Groups};
+use crate::kernel::group::{Facts, Group, Groups, NO_GROUP};
 use crate::kernel::set::{SETS, SetId, SetState};
 use crate::model::Model;
 use crate::model::address::{Address, LocalTarget, Target};
@@ -44,9 +44,9 @@ pub struct Snapshot {
     growth: Option<(SetId, SavedSet)>,
     chain_suffix: u32,
     rules: RuleSettings,
-    node_port_ips: Vec<core::net::IpAddr>,
+    node_port_ips: Vec<IpAddr>,
     service_cidrs: Vec<IpNet>,
-    cluster_ips: Vec<core::net::IpAddr>,
+    cluster_ips: Vec<IpAddr>,
     classes: Vec<(u32, Shape, SavedClass)>,
     groups: Vec<SavedGroup>,
     ports: Vec<SavedPort>,
@@ -424,7 +424,7 @@ impl Restore<'_> {
         if let Some(group) = kernel.groups.at_mut(route.group()) {
             group.facts.rows = group.facts.rows.saturating_add(1);
             group.facts.unused_since = IN_USE;
-        } else if route.group() != crate::kernel::group::NO_GROUP {
+        } else if route.group() != NO_GROUP {
             return Err(RestoreError::Inconsistent("a group is missing"));
         }
         Ok(())
@@ -459,7 +459,7 @@ impl Restore<'_> {
         self.now.saturating_add(ticks(self.planner.config.hold))
     }
 
-    fn address(&self, ip: core::net::IpAddr) -> Restored<Address> {
+    fn address(&self, ip: IpAddr) -> Restored<Address> {
         let other = RestoreError::Inconsistent("an address of the other family");
         Address::new(self.family, ip).ok_or(other)
     }

@@ -5,6 +5,7 @@ use crate::kernel::clock::{IN_USE, PENDING};
 use crate::kernel::draft::{Due, Undo};
 use crate::kernel::set::SetId;
 use crate::model::address::LocalTarget;
+use crate::model::arena::NONE;
 use crate::plan::{Datum, Key, Route};
 use crate::policy::hairpin::Hairpin;
 
@@ -155,7 +156,7 @@ impl Work<'_> {
             Some(frontend) if frontend.is_unused() && frontend.since != PENDING => {
                 self.model.frontends.remove(id);
             }
-            Some(frontend) if frontend.owner.port == crate::model::arena::NONE => {
+            Some(frontend) if frontend.owner.port == NONE => {
                 self.set_frontend(id, Goal::Absent);
             }
             _ => {}

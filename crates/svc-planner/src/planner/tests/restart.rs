@@ -204,7 +204,7 @@ impl Cluster {
             }
             _ => {
                 let count = numbers.below(5);
-                let pod = |j| {
+                let pod = |j: u64| {
                     let local = if (i + j).is_multiple_of(3) { "@" } else { "" };
                     format!("10.0.{i}.{j}{local}")
                 };
