@@ -1,6 +1,6 @@
 //! Every scenario file, in both families, on the running kernel.
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, thread};
 
 use anyhow::{Result, ensure};
 use e2e::scenario::{Family, run};
@@ -12,16 +12,21 @@ fn run_all(family: Family) -> Result<()> {
         .collect::<Result<Vec<_>>>()?;
     files.sort();
     ensure!(!files.is_empty(), "no scenario files");
+    // They wait for silence most of the time.
+    let outcomes: Vec<_> = thread::scope(|scope| {
+        let running: Vec<_> = files
+            .iter()
+            .map(|file| scope.spawn(move || run(file, family)))
+            .collect();
+        running.into_iter().map(|thread| thread.join()).collect()
+    });
     let mut failures = Vec::new();
-    for file in files {
-        let name = file
-            .file_stem()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-        match run(&file, family) {
-            Ok(judged) => println!("{name} ({family}): {judged} verdicts"),
-            Err(error) => failures.push(format!("{error:#}")),
+    for (file, outcome) in files.iter().zip(outcomes) {
+        let name = file.file_stem().unwrap_or_default().to_string_lossy();
+        match outcome {
+            Ok(Ok(judged)) => println!("{name} ({family}): {judged} verdicts"),
+            Ok(Err(error)) => failures.push(format!("{error:#}")),
+            Err(_) => failures.push(format!("{name} ({family}) panicked")),
         }
     }
     ensure!(failures.is_empty(), "{}", failures.join("\n"));
