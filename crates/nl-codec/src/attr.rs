@@ -271,7 +271,9 @@ mod tests {
 
     #[test]
     fn iterator_stops_at_the_first_error() {
-        let bytes = [8, 0, 1, 0, 0, 0, 0, 1, 3, 0, 0, 0];
+        let mut bytes = [0; 12];
+        bytes[..2].copy_from_slice(&8_u16.to_ne_bytes());
+        bytes[8..10].copy_from_slice(&3_u16.to_ne_bytes());
         let mut attrs = Attrs::new(&bytes);
         assert!(attrs.next().unwrap().is_ok());
         let err = attrs.next().unwrap().unwrap_err();

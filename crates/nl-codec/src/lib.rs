@@ -1,4 +1,6 @@
-//! Zero-allocation encoder and borrowed decoder for netlink, nfnetlink and nf_tables messages.
+#![doc = include_str!("../README.md")]
+//!
+//! # The wire
 //!
 //! ```text
 //! datagram  = message, message, …                 each padded to 4 bytes
@@ -12,31 +14,8 @@
 //! ([`byteorder::NetworkEndian`]). Each load and store in this crate names the one it means.
 //! Set keys and data are opaque bytes to the kernel; [`nft::value`] says which order each has.
 //!
-//! Encoding writes into a caller's buffer through an [`Encoder`]; the same code run over a
-//! [`LenCounter`] tells the length beforehand. Decoding borrows from the received buffer. Neither
-//! allocates, panics on input, nor lets a length wrap.
-//!
-//! ```
-//! use nl_codec::SliceCursor;
-//! use nl_codec::msg::{self, Family, Flags, Head, Messages, NftMsg};
-//! use nl_codec::nft::Table;
-//!
-//! # fn main() -> Result<(), Box<dyn core::error::Error>> {
-//! let mut buf = [0; 256];
-//! let mut cursor = SliceCursor::new(&mut buf);
-//! let head = Head::nft(NftMsg::NEW_TABLE, Family::INET)
-//!     .with_flags(Flags::CREATE | Flags::ACK)
-//!     .with_seq(1);
-//! msg::put_batch_begin(&mut cursor, 0, None)?;
-//! msg::put_message(&mut cursor, &head, &Table::named("filter"))?;
-//! msg::put_batch_end(&mut cursor, 2, Flags::empty())?;
-//! // Send `cursor.written()`. What is received reads the same way:
-//! let second = Messages::new(cursor.written()).nth(1).ok_or("no message")??;
-//! let table: Table<'_> = second.nfnetlink()?.body()?;
-//! assert!(table.name.is_some_and(|name| name == *"filter"));
-//! # Ok(())
-//! # }
-//! ```
+//! Encoding writes through an [`Encoder`]: a [`SliceCursor`] over your buffer, or a [`LenCounter`],
+//! which tells the length beforehand.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -51,6 +30,8 @@ mod arb;
 mod attr;
 mod cursor;
 mod error;
+#[cfg(test)]
+mod limits;
 #[cfg(test)]
 mod round_trips;
 mod wire;

@@ -231,15 +231,14 @@ mod tests {
         put_attr(&mut *message, 1, &7_u32).unwrap();
         message.end().unwrap();
 
-        let mut expected = [0; 28];
-        expected[..4].copy_from_slice(&28_u32.to_ne_bytes());
-        expected[4..6].copy_from_slice(&0x0a09_u16.to_ne_bytes());
-        expected[6..8].copy_from_slice(&0x0405_u16.to_ne_bytes());
-        expected[8..12].copy_from_slice(&0x0102_0304_u32.to_ne_bytes());
-        expected[16..20].copy_from_slice(&[2, 0, 0x0a, 0x0b]);
-        expected[20..22].copy_from_slice(&8_u16.to_ne_bytes());
-        expected[22..24].copy_from_slice(&1_u16.to_ne_bytes());
-        expected[24..].copy_from_slice(&[0, 0, 0, 7]);
+        // Length, type, flags, sequence number, port; family, version, resource id; attribute.
+        let expected = if cfg!(target_endian = "little") {
+            *b"\x1c\0\0\0\x09\x0a\x05\x04\x04\x03\x02\x01\0\0\0\0\
+               \x02\0\x0a\x0b\x08\0\x01\0\0\0\0\x07"
+        } else {
+            *b"\0\0\0\x1c\x0a\x09\x04\x05\x01\x02\x03\x04\0\0\0\0\
+               \x02\0\x0a\x0b\0\x08\0\x01\0\0\0\x07"
+        };
         assert_eq!(cursor.written(), expected);
     }
 

@@ -3,6 +3,7 @@
 
 use core::fmt::Debug;
 use std::format;
+use std::string::{String, ToString};
 use std::vec::Vec;
 
 use proptest::collection::vec;
@@ -16,14 +17,15 @@ use crate::nft::expr::{Counter, Limit};
 use crate::nft::obj::Obj;
 use crate::nft::udata::{SetInfo, Tlvs};
 use crate::nft::{Chain, DataType, ElemList, Flowtable, Generation, Rule, Set, Table};
-use crate::{LenCounter, SliceCursor};
+use crate::pretty::{ChainText, ElemsText, FlowtableText, ObjText, RuleText, SetText};
+use crate::{EncodeError, Encoder, LenCounter, SliceCursor};
 
 /// As the only message of a buffer; the counter says the same length.
 fn encoded<'a, B: Body<'a>>(body: &B) -> Vec<u8> {
     let head = Head::nft(NftMsg::NEW_TABLE, Family::INET);
     let mut counter = LenCounter::new();
     put_message(&mut counter, &head, body).unwrap();
-    let mut buf = std::vec![0xaa; crate::Encoder::position(&counter)];
+    let mut buf = std::vec![0xaa; counter.position()];
     let mut cursor = SliceCursor::new(&mut buf);
     put_message(&mut cursor, &head, body).unwrap();
     assert_eq!(cursor.remaining(), 0);
@@ -43,6 +45,22 @@ fn survives<'a, B: Body<'a> + Arb<'a> + PartialEq + Debug>(source: Source<'a>) {
     let back = B::decode_body(crate::Attrs::new(attrs(buf))).unwrap();
     assert_eq!(back, body);
     assert_eq!(encoded(&back), buf);
+    needs_all_its_room(&body, buf.len());
+}
+
+/// In any less room nothing is written, and the error says so.
+fn needs_all_its_room<'a, B: Body<'a>>(body: &B, len: usize) {
+    let head = Head::nft(NftMsg::NEW_TABLE, Family::INET);
+    for room in [0, 19, len / 2, len - 4, len - 1] {
+        let mut buf = std::vec![0; room.min(len - 1)];
+        let mut cursor = SliceCursor::new(&mut buf);
+        let result = put_message(&mut cursor, &head, body);
+        assert!(
+            matches!(result, Err(EncodeError::NoRoom { .. })),
+            "{result:?}"
+        );
+        assert_eq!(cursor.position(), 0);
+    }
 }
 
 fn never_panics<'a, B: Body<'a> + Debug>(bytes: &'a [u8]) {
@@ -51,6 +69,29 @@ fn never_panics<'a, B: Body<'a> + Debug>(bytes: &'a [u8]) {
         let _ = format!("{body:?}");
         let mut counter = LenCounter::new();
         let _ = body.encode_body(&mut counter);
+    }
+}
+
+/// Prints `bytes` as every object that has a text.
+fn prints(bytes: &[u8]) {
+    let family = Family::NETDEV;
+    print_as(bytes, |chain: &Chain<'_>| {
+        ChainText { family, chain }.to_string()
+    });
+    print_as(bytes, |rule: &Rule<'_>| {
+        RuleText { family, rule }.to_string()
+    });
+    print_as(bytes, |set: &Set<'_>| SetText(set).to_string());
+    print_as(bytes, |elems: &ElemList<'_>| ElemsText(elems).to_string());
+    print_as(bytes, |obj: &Obj<'_>| ObjText(obj).to_string());
+    print_as(bytes, |table: &Flowtable<'_>| {
+        FlowtableText(table).to_string()
+    });
+}
+
+fn print_as<'a, B: Body<'a>>(bytes: &'a [u8], text: impl Fn(&B) -> String) {
+    if let Ok(body) = B::decode_body(crate::Attrs::new(bytes)) {
+        let _ = text(&body);
     }
 }
 
@@ -87,7 +128,17 @@ proptest! {
         let mut source = Source { bytes: &bytes, nested: &nested };
         let list = ElemList::arb(&mut source);
         let set = Set::arb(&mut source);
-        for mut buf in [encoded(&list), encoded(&set)] {
+        let (chain, rule) = (Chain::arb(&mut source), Rule::arb(&mut source));
+        let (obj, flowtable) = (Obj::arb(&mut source), Flowtable::arb(&mut source));
+        let all = [
+            encoded(&list),
+            encoded(&set),
+            encoded(&chain),
+            encoded(&rule),
+            encoded(&obj),
+            encoded(&flowtable),
+        ];
+        for mut buf in all {
             for (at, value) in &damage {
                 let at = usize::from(*at) % buf.len();
                 buf[at] = *value;
@@ -95,6 +146,7 @@ proptest! {
             for message in Messages::new(&buf).flatten() {
                 if let Ok(message) = message.nfnetlink() {
                     each_object!(never_panics(message.attrs));
+                    prints(message.attrs);
                 }
             }
         }
@@ -103,6 +155,7 @@ proptest! {
     #[test]
     fn arbitrary_attributes_never_panic(bytes in vec(any::<u8>(), 0..200)) {
         each_object!(never_panics(&bytes));
+        prints(&bytes);
     }
 
     #[test]
