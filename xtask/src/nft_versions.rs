@@ -14,12 +14,13 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-/// Release and the suite that has it.
-const RELEASES: [(&str, &str); 4] = [
-    ("0.9.8", "bullseye"),
-    ("1.0.6", "bookworm"),
-    ("1.1.3", "trixie"),
-    ("1.1.7", "forky"),
+/// Release and the suites that have it. A suite in development moves on: a later release stands in
+/// for the one named.
+const RELEASES: [(&str, &[&str]); 4] = [
+    ("0.9.8", &["bullseye"]),
+    ("1.0.6", &["bookworm"]),
+    ("1.1.3", &["trixie"]),
+    ("1.1.7", &["forky", "sid", "trixie-backports"]),
 ];
 
 /// Signs Debian's archives; part of every Debian installation.
@@ -30,8 +31,8 @@ const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 pub(crate) fn run() -> Result<()> {
     let cache = cache_dir()?.join("nft");
     let mut skipped = Vec::new();
-    for (version, suite) in RELEASES {
-        match provide(&cache, version, suite) {
+    for (version, suites) in RELEASES {
+        match provide(&cache, version, suites) {
             Ok(nft) => println!("nft {version} {}", nft.display()),
             Err(error) => {
                 println!("nft {version} skipped: {error:#}");
@@ -54,12 +55,25 @@ fn cache_dir() -> Result<PathBuf> {
 }
 
 /// The release's command, from the cache or freshly unpacked.
-fn provide(cache: &Path, version: &str, suite: &str) -> Result<PathBuf> {
+fn provide(cache: &Path, version: &str, suites: &[&str]) -> Result<PathBuf> {
     let dir = cache.join(version);
     let nft = dir.join("nft");
     if check_version(&nft, version).is_ok() {
         return Ok(nft);
     }
+    let mut failed = Vec::new();
+    for suite in suites {
+        match unpack(cache, version, suite) {
+            Ok(()) => return Ok(nft),
+            Err(error) => failed.push(format!("{suite}: {error:#}")),
+        }
+    }
+    bail!("{}", failed.join("; "))
+}
+
+/// Unpacks the suite's release, if it is the wanted one or a later one.
+fn unpack(cache: &Path, version: &str, suite: &str) -> Result<()> {
+    let dir = cache.join(version);
     // Built aside and renamed, so that an interrupted run leaves no half release.
     let building = cache.join(format!("{version}.new"));
     remove_dir(&building)?;
@@ -75,21 +89,30 @@ fn provide(cache: &Path, version: &str, suite: &str) -> Result<PathBuf> {
     write_wrapper(&building.join("nft"), &root, &dir.join("root"))?;
     remove_dir(&dir)?;
     fs::rename(&building, &dir).with_context(|| dir.display().to_string())?;
-    if let Err(error) = check_version(&nft, version) {
+    if let Err(error) = check_version(&dir.join("nft"), version) {
         remove_dir(&dir)?;
         return Err(error);
     }
-    Ok(nft)
+    Ok(())
 }
 
 fn check_version(nft: &Path, version: &str) -> Result<()> {
     let out = output(Command::new(nft).arg("--version"))?;
     // "nftables v1.0.6 (Lester Gooch #5)"
     let found = out.split_whitespace().nth(1).unwrap_or_default();
-    if found.strip_prefix('v') != Some(version) {
-        bail!("its suite has {found}");
+    let found = found.trim_start_matches('v');
+    if numbers(found) < numbers(version) {
+        bail!("has {found}");
     }
     Ok(())
+}
+
+/// A version as numbers, to compare.
+fn numbers(version: &str) -> Vec<u32> {
+    version
+        .split('.')
+        .map_while(|part| part.parse().ok())
+        .collect()
 }
 
 /// A script that runs the unpacked nft with its own loader and libraries.
@@ -261,6 +284,13 @@ fn remove_dir(dir: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn versions_compare_as_numbers() {
+        assert!(numbers("1.1.10") > numbers("1.1.7"));
+        assert!(numbers("1.0.6") < numbers("1.1.3"));
+        assert!(numbers("") < numbers("0.9.8"));
+    }
 
     #[test]
     fn mirror_is_found_in_both_source_formats() {

@@ -34,24 +34,30 @@ pub fn versions() -> Vec<Nft> {
         .collect()
 }
 
-/// One release: from the cache, or this machine's own if it is that one.
+/// One release: from the cache, or this machine's own if it is that one. The cache may hold a later
+/// release in place of the newest.
 #[must_use]
 pub fn release(version: &str) -> Option<Nft> {
     let cached = cache_dir().map(|dir| dir.join("nft").join(version).join("nft"));
-    let candidates = cached.into_iter().chain([PathBuf::from("nft")]);
-    candidates
-        .map(|path| Nft {
-            version: version.to_owned(),
-            path,
-        })
-        .find(|nft| {
-            let shown = nft.command(&["--version"]).output();
-            // "nftables v1.0.6 (Lester Gooch #5)"
-            shown.is_ok_and(|out| {
-                let text = String::from_utf8_lossy(&out.stdout).into_owned();
-                text.split_whitespace().nth(1) == Some(&format!("v{version}"))
-            })
-        })
+    let from_cache = cached.and_then(installed);
+    from_cache.or_else(|| installed("nft".into()).filter(|nft| nft.version == version))
+}
+
+/// The program at `path`, if it runs.
+fn installed(path: PathBuf) -> Option<Nft> {
+    let mut nft = Nft {
+        version: String::new(),
+        path,
+    };
+    let shown = nft.command(&["--version"]).output().ok()?;
+    // "nftables v1.0.6 (Lester Gooch #5)"
+    let text = String::from_utf8_lossy(&shown.stdout);
+    nft.version = text
+        .split_whitespace()
+        .nth(1)?
+        .strip_prefix('v')?
+        .to_owned();
+    Some(nft)
 }
 
 fn cache_dir() -> Option<PathBuf> {
