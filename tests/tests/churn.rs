@@ -77,12 +77,21 @@ fn topology(families: &[Family; 2]) -> Result<Topology> {
     Ok(topology)
 }
 
-/// Probes until told to stop; every probe must reach an endpoint of the Service.
+/// How many probes ended in which way.
+#[derive(Debug, Default)]
+struct Probes {
+    answered: AtomicUsize,
+    rejected: AtomicUsize,
+}
+
+/// Probes until told to stop; every probe must reach an endpoint of the Service, or be rejected
+/// where that is allowed.
 fn probe_until(
     topology: &Topology,
     vip: IpAddr,
+    may_reject: bool,
     stop: &AtomicBool,
-    probes: &AtomicUsize,
+    probes: &Probes,
 ) -> Result<()> {
     let ways = [
         ("client", Transport::Tcp),
@@ -100,7 +109,10 @@ fn probe_until(
         };
         match topology.probe(from, probe, PATIENCE)? {
             Verdict::Answered(answer) if PODS.contains(&&*answer.by) => {
-                probes.fetch_add(1, Ordering::Relaxed);
+                probes.answered.fetch_add(1, Ordering::Relaxed);
+            }
+            Verdict::Rejected { .. } if may_reject => {
+                probes.rejected.fetch_add(1, Ordering::Relaxed);
             }
             other => bail!("{transport} from {from}: {other:?}"),
         }
@@ -110,13 +122,12 @@ fn probe_until(
 
 /// Changes the endpoints, and uses a connection made before, for some rounds and until it is enough.
 fn change_until(
-    [a, b, c]: [IpAddr; 3],
+    shapes: &[&[IpAddr]],
     engine: &mut Engine,
     connection: &mut Connection,
     enough: impl Fn() -> bool,
 ) -> Result<()> {
-    let shapes: [&[IpAddr]; 6] = [&[a, b], &[b], &[b, c], &[c, a, b], &[a], &[c]];
-    for (round, shape) in shapes.into_iter().cycle().enumerate() {
+    for (round, shape) in shapes.iter().cycle().enumerate() {
         if round >= ROUNDS && enough() {
             break;
         }
@@ -128,37 +139,70 @@ fn change_until(
     Ok(())
 }
 
+/// Serves a Service and another one, and goes through the shapes while probes run.
+fn churn(topology: &Topology, family: &Family, shapes: &[&[IpAddr]]) -> Result<Probes> {
+    let mut engine = engine::start(topology.node(), |_| Config::default())?;
+    engine.adopt(None)?;
+    let services = [
+        ("web", family.vip, family.pods[0]),
+        ("other", family.other_vip, family.other),
+    ];
+    for (name, vip, endpoint) in services {
+        engine.apply(objects::service(name, vip, &PROTOCOLS, PORT));
+        engine.apply(objects::slice(name, &[endpoint], &PROTOCOLS, PORT));
+    }
+    engine::settle(&mut engine)?;
+    let to = SocketAddr::new(family.vip, PORT);
+    let mut connection = topology.connect("client", to, PATIENCE)?;
+    let may_reject = shapes.iter().any(|shape| shape.is_empty());
+    let (stop, probes) = (AtomicBool::new(false), Probes::default());
+    thread::scope(|scope| -> Result<()> {
+        let prober = scope.spawn(|| probe_until(topology, family.vip, may_reject, &stop, &probes));
+        let answered = || probes.answered.load(Ordering::Relaxed);
+        let rejected = || probes.rejected.load(Ordering::Relaxed);
+        let enough = || {
+            let all = answered() >= PROBES && (!may_reject || rejected() >= PROBES / 10);
+            prober.is_finished() || all
+        };
+        let changed = change_until(shapes, &mut engine, &mut connection, enough);
+        stop.store(true, Ordering::Relaxed);
+        prober
+            .join()
+            .map_err(|_| anyhow!("the prober panicked"))??;
+        changed
+    })?;
+    Ok(probes)
+}
+
 #[test]
 fn no_probe_is_lost_while_endpoints_change() -> Result<()> {
     let families = families()?;
     let topology = topology(&families)?;
     for family in &families {
-        let mut engine = engine::start(topology.node(), |_| Config::default())?;
-        engine.adopt(None)?;
-        engine.apply(objects::service("web", family.vip, &PROTOCOLS, PORT));
-        engine.apply(objects::service(
-            "other",
-            family.other_vip,
-            &PROTOCOLS,
-            PORT,
-        ));
-        engine.apply(objects::slice("other", &[family.other], &PROTOCOLS, PORT));
-        engine.apply(objects::slice("web", &family.pods[..1], &PROTOCOLS, PORT));
-        engine::settle(&mut engine)?;
-        let (stop, probes) = (AtomicBool::new(false), AtomicUsize::new(0));
-        let to = SocketAddr::new(family.vip, PORT);
-        let mut connection = topology.connect("client", to, PATIENCE)?;
-        thread::scope(|scope| -> Result<()> {
-            let prober = scope.spawn(|| probe_until(&topology, family.vip, &stop, &probes));
-            let enough = || prober.is_finished() || probes.load(Ordering::Relaxed) >= PROBES;
-            let changed = change_until(family.pods, &mut engine, &mut connection, enough);
-            stop.store(true, Ordering::Relaxed);
-            prober
-                .join()
-                .map_err(|_| anyhow!("the prober panicked"))??;
-            changed
-        })?;
-        ensure!(probes.load(Ordering::Relaxed) >= PROBES, "too few probes");
+        let [a, b, c] = family.pods;
+        let shapes: [&[IpAddr]; 6] = [&[a, b], &[b], &[b, c], &[c, a, b], &[a], &[c]];
+        let probes = churn(&topology, family, &shapes)?;
+        ensure!(probes.answered.into_inner() >= PROBES, "too few probes");
+    }
+    Ok(())
+}
+
+#[test]
+fn to_zero_and_back_every_probe_is_answered_or_rejected() -> Result<()> {
+    let families = families()?;
+    let topology = topology(&families)?;
+    for family in &families {
+        let [a, b, _] = family.pods;
+        let shapes: [&[IpAddr]; 4] = [&[a, b], &[], &[b], &[]];
+        let probes = churn(&topology, family, &shapes)?;
+        ensure!(
+            probes.answered.load(Ordering::Relaxed) >= PROBES,
+            "{probes:?}"
+        );
+        ensure!(
+            probes.rejected.load(Ordering::Relaxed) >= PROBES / 10,
+            "{probes:?}"
+        );
     }
     Ok(())
 }
