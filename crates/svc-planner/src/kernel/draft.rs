@@ -18,6 +18,7 @@ pub(crate) enum Due {
     Group(u32),
     Class(u32),
     Hairpin(LocalTarget),
+    NodePortIps,
 }
 
 /// A former value.

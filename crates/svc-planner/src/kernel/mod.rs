@@ -13,6 +13,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use self::class::Classes;
+use self::clock::IN_USE;
 use self::group::Groups;
 use self::set::{SETS, SetId, SetState};
 use crate::config::Config;
@@ -40,6 +41,8 @@ pub(crate) struct Settings {
     pub(crate) rules: RuleSettings,
     /// Rows of `nodeport-ips`.
     pub(crate) node_port_ips: Vec<Address>,
+    /// Since when no rule reads them.
+    pub(crate) node_port_ips_since: u64,
     /// Rows of `service-cidrs`.
     pub(crate) service_cidrs: Vec<IpNet>,
 }
@@ -78,6 +81,7 @@ impl Kernel {
             settings: Settings {
                 rules,
                 node_port_ips: Vec::new(),
+                node_port_ips_since: IN_USE,
                 service_cidrs: Vec::new(),
             },
         }

@@ -194,6 +194,7 @@ impl Planner {
                 let tail = stamp(&mut group.facts.tail_since);
                 stamp(&mut group.facts.unused_since) || tail
             }),
+            Due::NodePortIps => stamp(&mut self.kernel.settings.node_port_ips_since),
             Due::Class(number) => self
                 .kernel
                 .classes

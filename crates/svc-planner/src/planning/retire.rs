@@ -17,6 +17,8 @@ impl Work<'_> {
             Due::Frontend(id) => self.retire_reject(id),
             Due::Group(number) => self.retire_group(number),
             Due::Class(number) => self.retire_class(number),
+            // Looked at in every transaction.
+            Due::NodePortIps => {}
             Due::Hairpin(key) => {
                 let hairpin = self.kernel.hairpins.get(&key).copied();
                 if hairpin.is_some_and(|hairpin| self.is_over(hairpin.since)) {

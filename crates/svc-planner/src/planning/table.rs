@@ -3,8 +3,11 @@
 use super::Work;
 use crate::kernel::RuleSettings;
 use crate::kernel::class::Shape;
+use crate::kernel::clock::{IN_USE, PENDING, is_over};
+use crate::kernel::draft::Due;
 use crate::kernel::layout::{Layout, chains};
 use crate::kernel::set::SetId;
+use crate::model::address::Address;
 use crate::plan::{Datum, Key, Name, Rule};
 use crate::policy::node_addresses::NodePortMatch;
 
@@ -56,10 +59,7 @@ impl Work<'_> {
     /// Brings the rows of addresses and prefixes in line.
     pub(crate) fn set_node_rows(&mut self) {
         let family = self.model.family;
-        let listed = match self.node_ports() {
-            NodePortMatch::All => Vec::new(),
-            NodePortMatch::Listed(addresses) => addresses,
-        };
+        let listed = self.wanted_node_port_ips();
         for address in self
             .kernel
             .settings
@@ -101,6 +101,27 @@ impl Work<'_> {
                 .add(SetId::ServiceCidrs, 0, Key::Prefix(*prefix), Datum::None);
         }
         self.kernel.settings.service_cidrs = prefixes;
+    }
+
+    /// Once node ports are served everywhere, packets on their way through the former rules may
+    /// still look for the former addresses.
+    fn wanted_node_port_ips(&mut self) -> Vec<Address> {
+        let node_ports = self.node_ports();
+        let settings = &mut self.kernel.settings;
+        let since = settings.node_port_ips_since;
+        if let NodePortMatch::Listed(addresses) = node_ports {
+            settings.node_port_ips_since = IN_USE;
+            return addresses;
+        }
+        if settings.node_port_ips.is_empty() || is_over(since, self.hold, self.now) {
+            settings.node_port_ips_since = IN_USE;
+            return Vec::new();
+        }
+        if since == IN_USE {
+            settings.node_port_ips_since = PENDING;
+            self.draft.released.push(Due::NodePortIps);
+        }
+        settings.node_port_ips.clone()
     }
 
     /// Rules of a class chain.

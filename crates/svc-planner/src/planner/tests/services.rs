@@ -173,3 +173,34 @@ fn restricted_load_balancer_addresses_stay_closed() {
     assert_eq!(bench.balances("192.0.2.1"), ["10.0.0.1:8080, masqueraded"]);
     assert_eq!(bench.planner.reports(), []);
 }
+
+#[test]
+fn a_change_of_node_port_addresses_loses_no_connection() {
+    let node = Node {
+        name: "here".into(),
+        addresses: smallvec!["192.168.0.2".parse().unwrap()],
+        pod_cidrs: smallvec![],
+        zone: None,
+    };
+    let mut bench = Bench::new(config());
+    bench.apply(Change::Node(node));
+    let mut web = service("web", "10.96.0.1");
+    web.ports[0].node_port = 30_001;
+    bench.apply(Change::Service(web));
+    bench.apply(slice("web", "web", &["10.0.0.1"]));
+    bench.drain();
+    bench.planner.reconfigure(Config {
+        node_port_addresses: crate::config::NodePortAddresses::All,
+        ..config()
+    });
+    bench.settle();
+    assert_eq!(bench.set("nodeport-ips").len(), 1);
+    bench.drain();
+    assert!(bench.set("nodeport-ips").is_empty());
+    bench.planner.reconfigure(config());
+    bench.drain();
+    assert_eq!(bench.set("nodeport-ips").len(), 1);
+    let delivered = "delivered to 10.0.0.1:8080, masqueraded".to_owned();
+    assert_eq!(bench.verdicts("192.168.0.2", 30_001), [delivered].into());
+    bench.check();
+}
