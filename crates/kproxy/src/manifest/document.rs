@@ -1,4 +1,4 @@
-//! One document: an object of any kind, or a list whose items are handed on one by one.
+//! One object of any kind.
 //!
 //! Fields may come in any order; kubectl sorts them (`endpoints` before `kind`), the API server
 //! does not. `spec` and `status` mean different things for each kind, so they wait in the rare
@@ -7,7 +7,7 @@
 use core::fmt;
 
 use serde::Deserialize;
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 
 use crate::api::{
@@ -36,50 +36,22 @@ pub enum Object<'a> {
     Unknown,
 }
 
-/// What to do with the elements of `items`.
-pub(super) trait Items<'de> {
-    /// Takes the next element; `false` at the end. `kind` is the elements' kind in a typed list.
-    fn next<A: SeqAccess<'de>>(
-        &mut self,
-        seq: &mut A,
-        kind: Option<Kind>,
-    ) -> Result<bool, A::Error>;
-}
-
-/// Items of an object that is an item itself: skipped.
-pub(super) struct NoItems;
-
-impl<'de> Items<'de> for NoItems {
-    fn next<A: SeqAccess<'de>>(
-        &mut self,
-        seq: &mut A,
-        _kind: Option<Kind>,
-    ) -> Result<bool, A::Error> {
-        Ok(seq.next_element::<IgnoredAny>()?.is_some())
-    }
-}
-
-/// Reads a document.
-pub(super) struct DocumentSeed<'i, I> {
-    /// Kind of an object that does not name its own.
+/// Reads one object.
+pub(super) struct ObjectSeed {
+    /// Kind of an object that does not name its own, as in a typed list.
     pub(super) kind: Option<Kind>,
-    /// Takes the items of a list.
-    pub(super) items: &'i mut I,
 }
 
-/// Result of a [`DocumentSeed`]: `None` if it was a list.
-pub(super) type Document<'de> = Option<Object<'de>>;
-
-impl<'de, I: Items<'de>> DeserializeSeed<'de> for DocumentSeed<'_, I> {
-    type Value = Document<'de>;
+impl<'de> DeserializeSeed<'de> for ObjectSeed {
+    type Value = Object<'de>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
         deserializer.deserialize_map(self)
     }
 }
 
-impl<'de, I: Items<'de>> Visitor<'de> for DocumentSeed<'_, I> {
-    type Value = Document<'de>;
+impl<'de> Visitor<'de> for ObjectSeed {
+    type Value = Object<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
@@ -106,13 +78,6 @@ impl<'de, I: Items<'de>> Visitor<'de> for DocumentSeed<'_, I> {
                 Field::Ports if parts.may_be_slice() => {
                     parts.slice.ports = or_default::<_, Vec<EndpointPort<'de>>>(&mut map)?;
                 }
-                Field::Items => {
-                    parts.list = true;
-                    map.next_value_seed(ItemsSeed {
-                        kind: parts.items_kind(),
-                        items: &mut *self.items,
-                    })?;
-                }
                 _ => {
                     map.next_value::<IgnoredAny>()?;
                 }
@@ -133,7 +98,6 @@ enum Field {
     AddressType,
     Endpoints,
     Ports,
-    Items,
     #[serde(other)]
     Other,
 }
@@ -158,7 +122,6 @@ struct Parts<'de> {
     cidr: ServiceCidr<'de>,
     waiting_spec: Option<Value>,
     waiting_status: Option<Value>,
-    list: bool,
 }
 
 impl<'de> Parts<'de> {
@@ -177,10 +140,6 @@ impl<'de> Parts<'de> {
             self.known(),
             Known::NotYet | Known::Ours(Kind::EndpointSlice)
         )
-    }
-
-    fn items_kind(&self) -> Option<Kind> {
-        Kind::of_list(self.api_version.as_ref()?, self.kind.as_ref()?)
     }
 
     fn spec<A: MapAccess<'de>>(&mut self, map: &mut A) -> Result<(), A::Error> {
@@ -204,13 +163,10 @@ impl<'de> Parts<'de> {
         Ok(())
     }
 
-    fn finish<E: serde::de::Error>(mut self) -> Result<Document<'de>, E> {
-        if self.list {
-            return Ok(None);
-        }
+    fn finish<E: serde::de::Error>(mut self) -> Result<Object<'de>, E> {
         let spec = self.waiting_spec.take();
         let status = self.waiting_status.take();
-        Ok(Some(match self.known() {
+        Ok(match self.known() {
             Known::Ours(Kind::Service) => {
                 late(spec, &mut self.service.spec)?;
                 late(status, &mut self.service.status)?;
@@ -234,7 +190,7 @@ impl<'de> Parts<'de> {
             }
             Known::Foreign => Object::Other,
             Known::NotYet => Object::Unknown,
-        }))
+        })
     }
 }
 
@@ -253,36 +209,6 @@ fn late<'de, T: Deserialize<'de>, E: serde::de::Error>(
         *into = T::deserialize(value).map_err(E::custom)?;
     }
     Ok(())
-}
-
-struct ItemsSeed<'i, I> {
-    kind: Option<Kind>,
-    items: &'i mut I,
-}
-
-impl<'de, I: Items<'de>> DeserializeSeed<'de> for ItemsSeed<'_, I> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de, I: Items<'de>> Visitor<'de> for ItemsSeed<'_, I> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list of objects")
-    }
-
-    fn visit_unit<E: serde::de::Error>(self) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
-        while self.items.next(&mut seq, self.kind)? {}
-        Ok(())
-    }
 }
 
 /// Identity of an object that could not be read in full, for messages.
@@ -306,6 +232,11 @@ struct ProbeMetadata<'a> {
 }
 
 impl Probe<'_> {
+    /// Kind of the items of a list with this head.
+    pub(super) fn items_kind(&self) -> Option<Kind> {
+        Kind::of_list(self.api_version.as_ref()?, self.kind.as_ref()?)
+    }
+
     /// Whether the object is one of ours, given the kind its list declares.
     pub(super) fn is_ours(&self, default: Option<Kind>) -> bool {
         match (&self.api_version, &self.kind) {

@@ -1,232 +1,179 @@
-//! JSON: one pass in which everything is read straight into place. When an object does not fit,
-//! the document is gone through again item by item, and the object is named.
+//! JSON documents, one behind the other. The items of a list are read one by one; an item that
+//! cannot be read costs only itself.
 
-use serde::de::{DeserializeSeed, IgnoredAny, SeqAccess};
+use std::io::Read;
+
+use serde::de::DeserializeSeed;
 use serde_json::Deserializer;
 use serde_json::error::Category;
-use serde_json::value::RawValue;
 
-use super::document::{DocumentSeed, Items, NoItems, Object, Probe};
+use super::document::{Object, ObjectSeed, Probe};
+use super::stream::{Cut, Window};
 use super::{Fault, Position, Sink};
 use crate::api::Kind;
 
-/// Reads all documents of `text`, which follow one another with or without blanks between.
-pub(super) fn read(text: &str, sink: &mut impl Sink) {
-    let mut start = 0;
+/// Reads all documents.
+pub(super) fn read(window: &mut Window<impl Read>, sink: &mut impl Sink) {
     let mut document = 1;
-    while let Err(stop) = straight(rest(text, start), &mut document, sink) {
-        start += stop.offset;
-        let outcome = match stop.error.classify() {
-            Category::Data => careful(rest(text, start), document, stop.items, sink),
-            _ => Err(stop.error),
+    loop {
+        let at = Position {
+            document,
+            item: None,
         };
-        match outcome {
-            Ok(read) => {
-                start += read;
-                document += 1;
+        match self::document(window, at, sink) {
+            Ok(true) => document += 1,
+            Ok(false) => return,
+            Err(Stop::Cut(Cut::Io(error))) => return sink.fault(at, error.into()),
+            Err(Stop::Cut(Cut::End)) => {
+                return sink.fault(at, stopped(window.line(), "the text ends inside a value"));
             }
-            Err(error) => {
-                let at = Position {
-                    document,
-                    item: None,
-                };
-                return sink.fault(at, syntax(text, start, &error));
+            Err(Stop::Cut(Cut::Missing)) => {
+                return sink.fault(at, expected(window.line(), "a value"));
             }
+            Err(Stop::Expected(what)) => return sink.fault(at, expected(window.line(), what)),
         }
     }
 }
 
-struct Stop {
-    error: serde_json::Error,
-    /// Where the unreadable document starts.
-    offset: usize,
-    /// Items of it that were read.
-    items: usize,
+enum Stop {
+    Cut(Cut),
+    Expected(&'static str),
 }
 
-/// Reads documents until one cannot be read.
-fn straight(text: &str, document: &mut usize, sink: &mut impl Sink) -> Result<(), Stop> {
-    let mut deserializer = Deserializer::from_str(text);
-    let first = *document;
-    while deserializer.end().is_err() {
-        let mut items = Straight {
-            document: *document,
-            index: 0,
-            sink,
-        };
-        let seed = DocumentSeed {
-            kind: None,
-            items: &mut items,
-        };
-        match seed.deserialize(&mut deserializer) {
-            Ok(object) => {
-                let at = Position {
-                    document: *document,
-                    item: None,
-                };
-                if let Some(object) = object {
-                    sink.object(at, object);
+impl<T: Into<Cut>> From<T> for Stop {
+    fn from(cut: T) -> Self {
+        Self::Cut(cut.into())
+    }
+}
+
+/// Reads a document; `false` if there is none.
+fn document(
+    window: &mut Window<impl Read>,
+    at: Position,
+    sink: &mut impl Sink,
+) -> Result<bool, Stop> {
+    match window.peek()? {
+        None => return Ok(false),
+        Some(b'{') => {}
+        Some(_) => return Err(Stop::Expected("an object")),
+    }
+    window.set_mark();
+    window.skip();
+    let mut list = false;
+    loop {
+        match window.peek()? {
+            Some(b'"') => {
+                let is_items = field(window, list)?;
+                if is_items && window.peek()? == Some(b'[') {
+                    let kind = if list {
+                        None
+                    } else {
+                        items_kind(window.marked())
+                    };
+                    list = true;
+                    items(window, kind, at, sink)?;
+                } else {
+                    window.skip_value()?;
+                }
+                if list {
+                    window.set_mark();
                 }
             }
-            Err(error) => {
-                return Err(Stop {
-                    error,
-                    items: items.index,
-                    offset: offset_of(text, *document - first),
-                });
-            }
+            Some(b',') => window.skip(),
+            Some(b'}') => break,
+            Some(_) => return Err(Stop::Expected("a field name, `,` or `}`")),
+            None => return Err(Cut::End.into()),
         }
-        *document += 1;
     }
+    window.skip();
+    if !list {
+        object(window.marked(), None, window.mark_line(), at, sink);
+    }
+    Ok(true)
+}
+
+/// Takes a field's name and colon; whether it is `items`.
+fn field(window: &mut Window<impl Read>, list: bool) -> Result<bool, Stop> {
+    if list {
+        window.set_mark();
+    }
+    window.skip_value()?;
+    let is_items = window.marked().ends_with(b"\"items\"");
+    match window.peek()? {
+        Some(b':') => window.skip(),
+        Some(_) => return Err(Stop::Expected("`:`")),
+        None => return Err(Cut::End.into()),
+    }
+    Ok(is_items)
+}
+
+/// Reads the items of a list.
+fn items(
+    window: &mut Window<impl Read>,
+    kind: Option<Kind>,
+    at: Position,
+    sink: &mut impl Sink,
+) -> Result<(), Stop> {
+    window.skip();
+    let mut index = 0;
+    loop {
+        match window.peek()? {
+            Some(b']') => break,
+            Some(b',') => window.skip(),
+            Some(b'{') => {
+                window.set_mark();
+                window.skip_value()?;
+                let at = Position {
+                    item: Some(index),
+                    ..at
+                };
+                object(window.marked(), kind, window.mark_line(), at, sink);
+                index += 1;
+            }
+            Some(_) => return Err(Stop::Expected("an object, `,` or `]`")),
+            None => return Err(Cut::End.into()),
+        }
+    }
+    window.skip();
     Ok(())
 }
 
-/// Where the `n`th document starts; everything before it is known to be readable.
-fn offset_of(text: &str, n: usize) -> usize {
-    let mut stream = Deserializer::from_str(text).into_iter::<IgnoredAny>();
-    for _ in 0..n {
-        stream.next();
-    }
-    stream.byte_offset()
-}
-
-struct Straight<'s, S> {
-    document: usize,
-    index: usize,
-    sink: &'s mut S,
-}
-
-impl<'de, S: Sink> Items<'de> for Straight<'_, S> {
-    fn next<A: SeqAccess<'de>>(
-        &mut self,
-        seq: &mut A,
-        kind: Option<Kind>,
-    ) -> Result<bool, A::Error> {
-        let item = DocumentSeed {
-            kind,
-            items: &mut NoItems,
-        };
-        let Some(object) = seq.next_element_seed(item)? else {
-            return Ok(false);
-        };
-        let at = Position {
-            document: self.document,
-            item: Some(self.index),
-        };
-        self.sink.object(at, object.unwrap_or(Object::Other));
-        self.index += 1;
-        Ok(true)
-    }
-}
-
-/// Reads the first document of `text` without its first `skip` items. Returns its length.
-fn careful(
-    text: &str,
-    document: usize,
-    skip: usize,
-    sink: &mut impl Sink,
-) -> Result<usize, serde_json::Error> {
-    let mut stream = Deserializer::from_str(text).into_iter::<&RawValue>();
-    let raw = match stream.next() {
-        None => return Ok(text.len()),
-        Some(Ok(raw)) => raw.get(),
-        Some(Err(error)) => {
-            // The items before the syntax error can still be read.
-            let mut items = Careful {
-                document,
-                index: 0,
-                skip,
-                sink,
-            };
-            let seed = DocumentSeed {
-                kind: None,
-                items: &mut items,
-            };
-            let _ = seed.deserialize(&mut Deserializer::from_str(text));
-            return Err(error);
-        }
-    };
-    let mut items = Careful {
-        document,
-        index: 0,
-        skip,
-        sink,
-    };
-    let seed = DocumentSeed {
-        kind: None,
-        items: &mut items,
-    };
-    match seed.deserialize(&mut Deserializer::from_str(raw)) {
-        Ok(None) => {}
-        Ok(Some(object)) => sink.object(
-            Position {
-                document,
-                item: None,
-            },
-            object,
-        ),
-        Err(_) => one(
-            raw,
-            None,
-            Position {
-                document,
-                item: None,
-            },
-            sink,
-        ),
-    }
-    Ok(stream.byte_offset())
-}
-
-struct Careful<'s, S> {
-    document: usize,
-    index: usize,
-    skip: usize,
-    sink: &'s mut S,
-}
-
-impl<'de, S: Sink> Items<'de> for Careful<'_, S> {
-    fn next<A: SeqAccess<'de>>(
-        &mut self,
-        seq: &mut A,
-        kind: Option<Kind>,
-    ) -> Result<bool, A::Error> {
-        let Some(raw) = seq.next_element::<&RawValue>()? else {
-            return Ok(false);
-        };
-        if self.index >= self.skip {
-            let at = Position {
-                document: self.document,
-                item: Some(self.index),
-            };
-            one(raw.get(), kind, at, self.sink);
-        }
-        self.index += 1;
-        Ok(true)
-    }
+/// The kind a list's head (everything up to `"items":`) gives its items.
+fn items_kind(head: &[u8]) -> Option<Kind> {
+    let mut head = core::str::from_utf8(head).ok()?.to_owned();
+    head.push_str("null}");
+    let probe: Probe<'_> = serde_json::from_str(&head).ok()?;
+    probe.items_kind()
 }
 
 /// Reads one object, naming the field that does not fit.
-fn one(raw: &str, kind: Option<Kind>, at: Position, sink: &mut impl Sink) {
-    let mut deserializer = Deserializer::from_str(raw);
+fn object(bytes: &[u8], kind: Option<Kind>, line: usize, at: Position, sink: &mut impl Sink) {
+    let text = match core::str::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) => return sink.fault(at, stopped(line, &error.to_string())),
+    };
+    let mut deserializer = Deserializer::from_str(text);
+    let error = match (ObjectSeed { kind }).deserialize(&mut deserializer) {
+        Ok(object) => return sink.object(at, object),
+        Err(error) => error,
+    };
+    if error.classify() != Category::Data {
+        let fault = Fault::Syntax {
+            line: line + error.line().saturating_sub(1),
+            column: error.column(),
+            message: without_place(&error),
+        };
+        return sink.fault(at, fault);
+    }
+    // Once more, this time keeping track of where we are.
+    let mut deserializer = Deserializer::from_str(text);
     let mut track = serde_path_to_error::Track::new();
     let tracking = serde_path_to_error::Deserializer::new(&mut deserializer, &mut track);
-    let seed = DocumentSeed {
-        kind,
-        items: &mut NoItems,
-    };
-    match seed.deserialize(tracking) {
-        Ok(object) => sink.object(at, object.unwrap_or(Object::Other)),
+    match (ObjectSeed { kind }).deserialize(tracking) {
+        Ok(object) => sink.object(at, object),
         Err(error) => {
-            let probe = serde_json::from_str::<Probe<'_>>(raw);
-            shape_fault(
-                probe.ok(),
-                kind,
-                &track.path().to_string(),
-                &error,
-                at,
-                sink,
-            );
+            let probe = serde_json::from_str(text).ok();
+            shape_fault(probe, kind, &track.path().to_string(), &error, at, sink);
         }
     }
 }
@@ -262,15 +209,15 @@ fn without_place(error: &serde_json::Error) -> String {
     }
 }
 
-fn syntax(text: &str, start: usize, error: &serde_json::Error) -> Fault {
-    let before = text.get(..start).unwrap_or_default();
-    Fault::Syntax {
-        line: error.line() + before.bytes().filter(|&byte| byte == b'\n').count(),
-        column: error.column(),
-        message: without_place(error),
-    }
+fn expected(line: usize, what: &str) -> Fault {
+    let message = format!("expected {what}; nothing behind it was read");
+    stopped(line, &message)
 }
 
-fn rest(text: &str, start: usize) -> &str {
-    text.get(start..).unwrap_or_default()
+fn stopped(line: usize, message: &str) -> Fault {
+    Fault::Syntax {
+        line,
+        column: 1,
+        message: message.to_owned(),
+    }
 }

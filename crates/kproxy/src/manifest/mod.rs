@@ -10,12 +10,17 @@ mod folder;
 mod json;
 mod problem;
 mod source;
+mod stream;
 mod yaml;
 
 pub use document::Object;
 pub use folder::{FileKey, manifests_in};
 pub use problem::{Fault, Position, Problem};
 pub use source::{Input, Source, Stats};
+
+use std::io::{self, Read};
+
+use stream::Window;
 
 /// What a manifest's text turns into.
 pub(crate) trait Sink {
@@ -26,12 +31,33 @@ pub(crate) trait Sink {
     fn fault(&mut self, at: Position, fault: Fault);
 }
 
-/// Reads all documents of `text`. JSON is told from YAML by its first character.
-pub(crate) fn read(text: &str, sink: &mut impl Sink) {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    if text.trim_start().starts_with('{') {
-        json::read(text, sink);
-    } else {
-        yaml::read(text, sink);
+/// Reads all documents of a text and returns its length in bytes. JSON, told by its first character,
+/// is read piece by piece, YAML as a whole.
+///
+/// # Errors
+/// Of the first read; later ones are told to `sink`.
+pub(crate) fn read(reader: impl Read, sink: &mut impl Sink) -> io::Result<u64> {
+    let mut window = Window::new(reader);
+    window.skip_prefix("\u{feff}".as_bytes())?;
+    window.set_mark();
+    if window.peek()? == Some(b'{') {
+        json::read(&mut window, sink);
+        return Ok(window.bytes());
     }
+    let text = window.into_rest()?;
+    match core::str::from_utf8(&text) {
+        Ok(text) => yaml::read(text, sink),
+        Err(error) => {
+            let fault = io::Error::new(io::ErrorKind::InvalidData, error);
+            let at = Position {
+                document: 1,
+                item: None,
+            };
+            sink.fault(at, fault.into());
+        }
+    }
+    Ok(u64::try_from(text.len()).unwrap_or(u64::MAX))
 }
+
+#[cfg(test)]
+mod tests;

@@ -44,7 +44,7 @@ pub enum Fault {
         message: String,
     },
     /// Not JSON or YAML.
-    #[error("line {line}, column {column}: {message}; nothing behind it was read")]
+    #[error("line {line}, column {column}: {message}")]
     Syntax {
         /// Line, from 1.
         line: usize,

@@ -83,10 +83,8 @@ impl Source {
     pub fn load(&mut self, input: &Input, mut on_change: impl FnMut(Change)) {
         match input {
             Input::Stdin => {
-                let mut text = String::new();
-                let read = io::stdin().lock().read_to_string(&mut text);
                 let name = Arc::new(PathBuf::from("-"));
-                self.take(&name, None, read.map(|_| text), &mut on_change);
+                self.take(&name, None, io::stdin().lock(), &mut on_change);
             }
             Input::Path(path) if path.is_dir() => match manifests_in(path) {
                 Ok(files) => files
@@ -101,7 +99,7 @@ impl Source {
     /// Reads `text` in full, as if it were in a file called `name`, and passes its objects on.
     pub fn load_text(&mut self, name: &str, text: String, mut on_change: impl FnMut(Change)) {
         let name = Arc::new(PathBuf::from(name));
-        self.take(&name, None, Ok(text), &mut on_change);
+        self.take(&name, None, text.as_bytes(), &mut on_change);
     }
 
     /// Reads again what changed in `folder`: `names` says which entries, `None` that any may have.
@@ -171,31 +169,23 @@ impl Source {
             Some((name, _)) => Arc::clone(name),
             None => Arc::new(path),
         };
-        let mut key = None;
-        let text = File::open(&*name).and_then(|mut file| {
-            let metadata = file.metadata()?;
-            key = Some(FileKey::new(&metadata));
-            // One allocation of the right size: read_to_string asks for the size itself.
-            let mut text = String::new();
-            file.read_to_string(&mut text)?;
-            Ok(text)
-        });
-        self.take(&name, key, text, on_change);
+        let opened = File::open(&*name).and_then(|file| Ok((file.metadata()?, file)));
+        match opened {
+            Ok((metadata, file)) => {
+                self.take(&name, Some(FileKey::new(&metadata)), file, on_change);
+            }
+            Err(error) => self.complain(&name, error),
+        }
     }
 
     fn take(
         &mut self,
         name: &Arc<PathBuf>,
         key: Option<FileKey>,
-        text: io::Result<String>,
+        reader: impl Read,
         on_change: &mut impl FnMut(Change),
     ) {
-        let text = match text {
-            Ok(text) => text,
-            Err(error) => return self.complain(name, error),
-        };
         self.stats.files += 1;
-        self.stats.bytes += u64::try_from(text.len()).unwrap_or(u64::MAX);
         let before = self.files.remove(name).unwrap_or_default().objects;
         let mut reading = Reading {
             source: self,
@@ -205,15 +195,24 @@ impl Source {
             complete: true,
             on_change,
         };
-        super::read(&text, &mut reading);
+        let read = super::read(reader, &mut reading);
         let Reading {
             before,
             mut now,
             complete,
             ..
         } = reading;
-        if complete {
-            drop(text);
+        let read_all = match read {
+            Ok(bytes) => {
+                self.stats.bytes += bytes;
+                true
+            }
+            Err(error) => {
+                self.complain(name, error);
+                false
+            }
+        };
+        if complete && read_all {
             for object in before {
                 self.release(&object, name, on_change);
             }
@@ -366,7 +365,7 @@ impl<F: FnMut(Change)> Sink for Reading<'_, F> {
     }
 
     fn fault(&mut self, at: Position, fault: Fault) {
-        if matches!(fault, Fault::Syntax { .. }) {
+        if matches!(fault, Fault::Syntax { .. } | Fault::Io(_)) {
             self.complete = false;
         }
         self.source.problems.push(Problem {

@@ -6,7 +6,7 @@ use core::fmt;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-use super::document::{DocumentSeed, NoItems, Object};
+use super::document::ObjectSeed;
 use super::json::shape_fault;
 use super::{Fault, Position, Sink};
 use crate::api::{Kind, Text};
@@ -171,12 +171,9 @@ impl<'de, S: Sink> Visitor<'de> for YamlItems<'_, '_, S> {
 /// Reads one object out of its tree, naming the field that does not fit.
 fn object(value: &Value, kind: Option<Kind>, at: Position, sink: &mut impl Sink) {
     let mut track = serde_path_to_error::Track::new();
-    let seed = DocumentSeed {
-        kind,
-        items: &mut NoItems,
-    };
-    match seed.deserialize(serde_path_to_error::Deserializer::new(value, &mut track)) {
-        Ok(object) => sink.object(at, object.unwrap_or(Object::Other)),
+    let tracking = serde_path_to_error::Deserializer::new(value, &mut track);
+    match (ObjectSeed { kind }).deserialize(tracking) {
+        Ok(object) => sink.object(at, object),
         Err(error) => {
             let probe = serde::Deserialize::deserialize(value).ok();
             shape_fault(probe, kind, &track.path().to_string(), &error, at, sink);

@@ -1,0 +1,247 @@
+//! Manifests in, changes and complaints out.
+
+use std::fs;
+
+use proptest::prelude::*;
+use svc_planner::object::Change;
+
+use super::{Input, Source};
+
+/// Names of what is read from `text`, and the complaints about it.
+fn read(name: &str, text: &str) -> (Vec<String>, Vec<String>) {
+    let mut source = Source::new("n1");
+    let mut changes = Vec::new();
+    source.load_text(name, text.to_owned(), |change| {
+        changes.push(describe(&change))
+    });
+    let prefix = format!("{name}: ");
+    let problems = source.take_problems();
+    let problems = problems
+        .iter()
+        .map(|problem| problem.to_string().replace(&prefix, ""));
+    (changes, problems.collect())
+}
+
+fn describe(change: &Change) -> String {
+    match change {
+        Change::Service(service) => format!("+{} {}", service.name.name, service.cluster_ips[0]),
+        Change::ServiceGone(name) => format!("-{}", name.name),
+        Change::EndpointSlice(slice) => {
+            let endpoints = slice.endpoints.iter().map(|it| it.address.to_string());
+            format!(
+                "+{} {}",
+                slice.name.name,
+                endpoints.collect::<Vec<_>>().join(" ")
+            )
+        }
+        Change::EndpointSliceGone(name) => format!("-{}", name.name),
+        Change::Node(node) => format!("+node {}", node.name),
+        Change::ServiceCidr { name, cidrs } => format!("+cidr {name} {}", cidrs[0]),
+        other => format!("{other:?}"),
+    }
+}
+
+const SERVICE: &str = r#"{"apiVersion":"v1","kind":"Service","metadata":{"name":"a"},"spec":{"clusterIP":"10.0.0.1"}}"#;
+
+#[test]
+fn kubectl_puts_the_kind_behind_the_endpoints() {
+    let (changes, problems) = read(
+        "l.json",
+        r#"{
+    "apiVersion": "v1",
+    "items": [
+        {
+            "addressType": "IPv4",
+            "apiVersion": "discovery.k8s.io/v1",
+            "endpoints": [{"addresses": ["10.1.0.1"], "conditions": {"ready": true}}],
+            "kind": "EndpointSlice",
+            "metadata": {"labels": {"kubernetes.io/service-name": "a"}, "name": "a-1"},
+            "ports": [{"port": 80}]
+        },
+        {
+            "apiVersion": "v1", "kind": "Service",
+            "metadata": {"name": "a", "managedFields": [{"a": "}"}]},
+            "spec": {"clusterIP": "10.0.0.1", "selector": {"x": "y"}}
+        },
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}},
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n2"}},
+        {"apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR",
+         "metadata": {"name": "kubernetes"}, "spec": {"cidrs": ["10.0.0.0/16"]}},
+        {"apiVersion": "apps/v1", "kind": "Deployment", "spec": "whatever", "endpoints": 5}
+    ],
+    "kind": "List",
+    "metadata": {"resourceVersion": ""}
+}"#,
+    );
+    assert_eq!(problems, Vec::<String>::new());
+    let expected = [
+        "+a-1 10.1.0.1",
+        "+a 10.0.0.1",
+        "+node n1",
+        "+cidr kubernetes 10.0.0.0/16",
+    ];
+    assert_eq!(changes, expected);
+}
+
+#[test]
+fn fields_may_come_in_any_order() {
+    let (changes, problems) = read(
+        "a.json",
+        r#"{"spec":{"clusterIP":"10.0.0.1"},"metadata":{"name":"a"},"kind":"Service","apiVersion":"v1"}"#,
+    );
+    assert_eq!(
+        (changes.as_slice(), problems.len()),
+        (["+a 10.0.0.1".to_owned()].as_slice(), 0)
+    );
+}
+
+#[test]
+fn items_of_typed_lists_have_no_kind() {
+    let list = r#"{"kind":"ServiceList","apiVersion":"v1","items":[{"metadata":{"name":"a"},"spec":{"clusterIP":"10.0.0.1"}}]}"#;
+    let (changes, problems) = read("a.json", list);
+    assert_eq!(changes, ["+a 10.0.0.1"]);
+    assert_eq!(problems, Vec::<String>::new());
+    let yaml = "kind: ServiceList\napiVersion: v1\nitems:\n- metadata: {name: a}\n  spec: {clusterIP: 10.0.0.1}\n";
+    assert_eq!(read("a.yaml", yaml).0, ["+a 10.0.0.1"]);
+}
+
+#[test]
+fn documents_follow_one_another() {
+    let two = format!("{SERVICE}\n{}", SERVICE.replace("\"a\"", "\"b\""));
+    assert_eq!(read("a.json", &two).0, ["+a 10.0.0.1", "+b 10.0.0.1"]);
+    let yaml = "# comment\n---\napiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {clusterIP: 10.0.0.1}\n\
+                --- # next\napiVersion: v1\nkind: Service\nmetadata: {name: b}\nspec:\n  clusterIP: \"fd00::1\"\n...\n---\n";
+    let (changes, problems) = read("a.yaml", yaml);
+    assert_eq!(changes, ["+a 10.0.0.1", "+b fd00::1"]);
+    assert_eq!(problems, Vec::<String>::new());
+    assert_eq!(read("a.yaml", "").0, Vec::<String>::new());
+}
+
+#[test]
+fn a_bad_item_costs_itself_and_is_named() {
+    let item = |name: &str, spec: &str| {
+        format!(
+            r#"{{"apiVersion":"v1","kind":"Service","metadata":{{"name":"{name}"}},"spec":{spec}}}"#
+        )
+    };
+    let list = format!(
+        "{{\"apiVersion\":\"v1\",\"kind\":\"List\",\"items\":[\n{},\n{},\n{},\n{},\n{},\n17]}}",
+        item("a", r#"{"clusterIP":"10.0.0.1"}"#),
+        item(
+            "b",
+            r#"{"clusterIP":"10.0.0.2","ports":[{"port":80},{"port":"http"}]}"#
+        ),
+        item("c", r#"{"clusterIP" "10.0.0.3"}"#),
+        r#"{"metadata":{"name":"d"}}"#,
+        item("e", r#"{"clusterIP":"10.0.0.5"}"#),
+    );
+    let (changes, problems) = read("l.json", &list);
+    assert_eq!(changes, ["+a 10.0.0.1", "+e 10.0.0.5"]);
+    let expected = [
+        "document 1: items[1]: error: Service b: spec.ports[1].port: invalid type: string \"http\", expected i64",
+        "document 1: items[2]: error: line 4, column 81: expected `:`",
+        "document 1: items[3]: error: kind or apiVersion is missing",
+        "document 1: error: line 7, column 1: expected an object, `,` or `]`; nothing behind it was read",
+    ];
+    assert_eq!(problems, expected);
+}
+
+#[test]
+fn a_bad_yaml_document_costs_itself() {
+    let yaml = "apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {ports: {}}\n---\n]\n---\n\
+                apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Service\n  metadata: {name: b}\n  spec: {clusterIP: 5}\n\
+                - apiVersion: v1\n  kind: Service\n  metadata: {name: c}\n  spec: {clusterIP: 10.0.0.3}\n";
+    let (changes, problems) = read("a.yaml", yaml);
+    assert_eq!(changes, ["+c 10.0.0.3"]);
+    assert_eq!(problems.len(), 3, "{problems:#?}");
+    assert!(problems[0].starts_with("document 1: error: Service a: spec.ports: invalid type: map"));
+    assert!(
+        problems[1].starts_with("document 2: error: line 6, column 1: "),
+        "{problems:#?}"
+    );
+    assert!(problems[2].starts_with("document 3: items[0]: error: Service b: spec.clusterIP: "));
+}
+
+#[test]
+fn the_last_definition_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |address: &str| SERVICE.replace("10.0.0.1", address);
+    let write = |name: &str, text: String| fs::write(folder.path().join(name), text).unwrap();
+    write("a.json", at("10.0.0.1"));
+    write("b.json", at("10.0.0.2") + &at("10.0.0.3"));
+    let mut source = Source::new("n1");
+    let mut last = None;
+    source.load(&Input::from(folder.path()), |change| {
+        last = Some(describe(&change))
+    });
+    assert_eq!(last.as_deref(), Some("+a 10.0.0.3"));
+    let problems = source.take_problems();
+    let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
+    assert_eq!(lines.len(), 2, "{lines:#?}");
+    assert!(lines[0].ends_with("a.json; this one is used"), "{lines:#?}");
+    assert!(
+        lines[1].ends_with("also in this file; the last is used"),
+        "{lines:#?}"
+    );
+
+    // The earlier file changes: it still does not count.
+    write("a.json", at("10.0.0.4"));
+    let mut changes = Vec::new();
+    source.refresh(folder.path(), None, |change| {
+        changes.push(describe(&change))
+    });
+    assert_eq!(changes, Vec::<String>::new());
+    // The later one goes: now it does.
+    fs::remove_file(folder.path().join("b.json")).unwrap();
+    source.refresh(folder.path(), None, |change| {
+        changes.push(describe(&change))
+    });
+    assert_eq!(changes, ["+a 10.0.0.4"]);
+    fs::remove_file(folder.path().join("a.json")).unwrap();
+    source.refresh(folder.path(), None, |change| {
+        changes.push(describe(&change))
+    });
+    assert_eq!(changes, ["+a 10.0.0.4", "-a"]);
+}
+
+#[test]
+fn a_file_that_breaks_keeps_serving() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.json");
+    fs::write(
+        &path,
+        format!("{SERVICE}{}", SERVICE.replace("\"a\"", "\"b\"")),
+    )
+    .unwrap();
+    let mut source = Source::new("n1");
+    source.load(&Input::from(folder.path()), |_| {});
+    let mut changes = Vec::new();
+    fs::write(&path, format!("{SERVICE}{{\"kind\"")).unwrap();
+    source.refresh(folder.path(), None, |change| {
+        changes.push(describe(&change))
+    });
+    assert_eq!(changes, ["+a 10.0.0.1"]);
+    fs::write(&path, SERVICE).unwrap();
+    source.refresh(folder.path(), None, |change| {
+        changes.push(describe(&change))
+    });
+    assert_eq!(changes, ["+a 10.0.0.1", "+a 10.0.0.1", "-b"]);
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_handled(text in "[\\[\\]{}\",:\\\\ a1\n-]{0,80}") {
+        read("a.json", &text);
+        read("a.yaml", &text);
+    }
+
+    #[test]
+    fn a_text_that_ends_early_serves_what_was_before(cut in 0_usize..200) {
+        let text = format!(r#"{{"kind":"List","apiVersion":"v1","items":[{SERVICE},{SERVICE}]}}"#);
+        let cut = cut.min(text.len());
+        let (changes, problems) = read("a.json", &text[..cut]);
+        let whole = 42 + SERVICE.len();
+        prop_assert_eq!(changes.len(), usize::from(cut >= whole) + usize::from(cut > whole + SERVICE.len()));
+        prop_assert_eq!(problems.iter().filter(|it| it.contains("error")).count(), usize::from(cut > 0 && cut < text.len()));
+    }
+}
