@@ -59,17 +59,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Whether kernel tests can run.
-pub(crate) fn is_root() -> bool {
-    std::fs::read_to_string("/proc/self/status").is_ok_and(|status| {
-        status.lines().any(|line| {
-            line.strip_prefix("Uid:")
-                .and_then(|ids| ids.split_whitespace().nth(1))
-                == Some("0")
-        })
-    })
-}
-
 #[derive(Default)]
 struct Tally {
     passed: usize,
