@@ -9,7 +9,10 @@ use kproxy::{
     lab::Namespace,
 };
 use nft_batch::Connection;
-use svc_planner::{Config, plan::Family};
+use svc_planner::{
+    Config,
+    plan::{Family, Transaction},
+};
 
 /// Starts an engine in a namespace, with nothing to do yet.
 ///
@@ -24,20 +27,24 @@ pub fn start(namespace: &Namespace, config: impl Fn(Family) -> Config) -> Result
 /// # Errors
 /// When the engine fails.
 pub fn settle(engine: &mut Engine) -> Result<()> {
-    sync_up_to(engine, Config::default().settle)
+    sync_up_to(engine, Config::default().settle, |_| ())
 }
 
-/// Sends until there is nothing to tidy up either.
+/// Sends until there is nothing to tidy up either, and shows what is committed.
 ///
 /// # Errors
 /// When the engine fails.
-pub fn rest(engine: &mut Engine) -> Result<()> {
-    sync_up_to(engine, Duration::MAX)
+pub fn rest(engine: &mut Engine, committed: impl FnMut(&Transaction)) -> Result<()> {
+    sync_up_to(engine, Duration::MAX, committed)
 }
 
 /// Sends until nothing is due within `limit`.
-fn sync_up_to(engine: &mut Engine, limit: Duration) -> Result<()> {
-    while let Wait::Until(time) = engine.sync(|_, _| ())? {
+fn sync_up_to(
+    engine: &mut Engine,
+    limit: Duration,
+    mut committed: impl FnMut(&Transaction),
+) -> Result<()> {
+    while let Wait::Until(time) = engine.sync(|_, transaction| committed(transaction))? {
         let left = time.saturating_sub(engine.clock().now());
         if left > limit {
             break;

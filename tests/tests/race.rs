@@ -76,7 +76,15 @@ fn race(sequence: Sequence, short: Duration) -> Result<()> {
         let tally = arena
             .race(FLOWS, time(short), || contender.cycle(sequence))
             .with_context(|| format!("{sequence:?}, {family:?} {hook:?}"))?;
-        judge(&format!("{sequence:?}, {family:?} {hook:?}"), tally)?;
+        let what = format!("{sequence:?}, {family:?} {hook:?}");
+        judge(&what, tally)?;
+        let made = contender.made();
+        let done = match sequence {
+            Sequence::Classes => made.chains_added > 0 && made.chains_deleted > 0,
+            Sequence::Growth | Sequence::TakeOver => made.sets_added > 0 && made.sets_deleted > 0,
+            _ => true,
+        };
+        ensure!(done, "{what}: not what was to be tested: {made:?}");
     }
     Ok(())
 }
@@ -135,15 +143,15 @@ fn endpoint_replacement() -> Result<()> {
 
 #[test]
 fn class_creation_and_removal() -> Result<()> {
-    race(Sequence::Classes, Duration::from_secs(4))
+    race(Sequence::Classes, Duration::from_secs(6))
 }
 
 #[test]
 fn map_growth() -> Result<()> {
-    race(Sequence::Growth, Duration::from_secs(4))
+    race(Sequence::Growth, Duration::from_secs(6))
 }
 
 #[test]
 fn table_take_over() -> Result<()> {
-    race(Sequence::TakeOver, Duration::from_secs(4))
+    race(Sequence::TakeOver, Duration::from_secs(6))
 }

@@ -1,6 +1,7 @@
 //! What the engine does under load: each kind of change again and again, as fast as it goes.
 
 use core::net::IpAddr;
+use std::time::Instant;
 
 use anyhow::Result;
 use kproxy::engine::Engine;
@@ -32,6 +33,9 @@ pub enum Sequence {
 /// Other Services that come and go, per cycle and in all, in [`Sequence::Growth`].
 const STEP: u16 = 50;
 const MOST: u16 = 2_000;
+/// Groups of classes in [`Sequence::Classes`]: two together are more than are kept idle, the third
+/// gives their chains time to go.
+const WINDOWS: usize = 4;
 
 /// An engine that serves the flooded Service and another one.
 #[derive(Debug)]
@@ -39,6 +43,30 @@ pub struct Contender<'a> {
     arena: &'a Arena,
     engine: Engine,
     cycle: usize,
+    started: Instant,
+    made: Made,
+}
+
+/// What was committed so far, to see that a sequence does what it is for.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Made {
+    /// Chains created.
+    pub chains_added: usize,
+    /// Chains deleted.
+    pub chains_deleted: usize,
+    /// Sets and maps created.
+    pub sets_added: usize,
+    /// Sets and maps deleted.
+    pub sets_deleted: usize,
+}
+
+impl Made {
+    fn add(&mut self, transaction: &Transaction) {
+        self.chains_added += transaction.add_chains.len();
+        self.chains_deleted += transaction.delete_chains.len();
+        self.sets_added += transaction.add_sets.len();
+        self.sets_deleted += transaction.delete_sets.len();
+    }
 }
 
 impl<'a> Contender<'a> {
@@ -51,6 +79,8 @@ impl<'a> Contender<'a> {
             arena,
             engine: start(arena, 0)?,
             cycle: 0,
+            started: Instant::now(),
+            made: Made::default(),
         };
         contender.apply_all();
         engine::settle(&mut contender.engine)?;
@@ -93,20 +123,42 @@ impl<'a> Contender<'a> {
                 _ => &[2, 3],
             }),
             Sequence::Classes => {
+                // A class must be out of use for a second before it may go.
+                let window = usize::try_from(self.started.elapsed().as_millis())? / 1_200 % WINDOWS;
+                let each = usize::from(PODS) / WINDOWS;
                 let all: Vec<u8> = (1..=PODS).collect();
-                self.endpoints(all.get(..=number % all.len()).unwrap_or(&all));
+                self.endpoints(all.get(..=window * each + number % each).unwrap_or(&all));
             }
-            Sequence::Growth => self.others(number),
+            Sequence::Growth => {
+                // Maps never shrink; a new engine starts with small ones.
+                if !self.others(number) {
+                    self.take_over(number)?;
+                }
+            }
             Sequence::TakeOver => {
-                self.engine = start(self.arena, u32::try_from(number)?)?;
-                self.engine.adopt(None)?;
-                self.apply_all();
-                engine::rest(&mut self.engine)?;
+                self.take_over(number)?;
             }
         }
-        self.engine
-            .sync(|_, transaction| committed(transaction.clone()))?;
+        let made = &mut self.made;
+        self.engine.sync(|_, transaction| {
+            made.add(transaction);
+            committed(transaction.clone());
+        })?;
         Ok(())
+    }
+
+    /// What was committed so far by cycles.
+    #[must_use]
+    pub const fn made(&self) -> Made {
+        self.made
+    }
+
+    fn take_over(&mut self, number: usize) -> Result<()> {
+        self.engine = start(self.arena, u32::try_from(number)?)?;
+        self.engine.adopt(None)?;
+        self.apply_all();
+        let made = &mut self.made;
+        engine::rest(&mut self.engine, |transaction| made.add(transaction))
     }
 
     fn apply_all(&mut self) {
@@ -121,12 +173,14 @@ impl<'a> Contender<'a> {
         self.engine.apply(slice(0, &addresses));
     }
 
-    /// Adds or removes the next few other Services: up to the most, then down again.
-    fn others(&mut self, number: usize) {
+    /// Adds or removes the next few other Services: up to the most, then down again. False when a
+    /// new round begins.
+    fn others(&mut self, number: usize) -> bool {
         let steps = usize::from(MOST / STEP);
-        let (step, add) = match number % (2 * steps) {
+        let (step, add) = match number % (2 * steps + 1) {
             step if step < steps => (step, true),
-            step => (step - steps, false),
+            step if step < 2 * steps => (step - steps, false),
+            _ => return false,
         };
         let first = 2 + u16::try_from(step).unwrap_or_default() * STEP;
         for other in first..first + STEP {
@@ -140,6 +194,7 @@ impl<'a> Contender<'a> {
                     .apply(Change::EndpointSliceGone(objects::name(&name(other))));
             }
         }
+        true
     }
 }
 

@@ -16,7 +16,7 @@ use svc_planner::plan::Family;
 
 use crate::flood::{Flood, Pinned, Sent, arrivals, count_arrivals};
 
-pub use contender::{Contender, Sequence};
+pub use contender::{Contender, Made, Sequence};
 pub use control::Control;
 pub use replay::Replay;
 
@@ -32,7 +32,7 @@ pub enum Hook {
 /// Pods behind the Service that is flooded.
 pub const OWN: [&str; 3] = ["own-1", "own-2", "own-3"];
 /// Addresses of these pods, numbered from 1 and dealt out in turn.
-pub const PODS: u8 = 96;
+pub const PODS: u8 = 196;
 /// Pod behind another Service.
 pub const OTHER: &str = "other-1";
 /// Port of both Services and of their endpoints.
