@@ -5,11 +5,11 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 use std::vec::Vec;
 
 use crate::HostU32;
-use crate::ct::{FilterFlags, TcpFlags};
+use crate::ct::TcpFlags;
 use crate::nft::chain::Device;
 use crate::nft::expr::{BareStr, ExprRef, NestedExprs, Notrack, ObjType};
 use crate::nft::obj::{Obj, ObjData, Timeout};
-use crate::nft::{Data, DataType, Expr, List, Str, Value};
+use crate::nft::{Data, Expr, List, Str, Value};
 
 /// Turns random bytes into values; when they run out, into zeroes and absent attributes.
 pub(crate) struct Source<'a> {
@@ -84,12 +84,6 @@ impl<'a> Arb<'a> for HostU32 {
     }
 }
 
-impl<'a> Arb<'a> for DataType {
-    fn arb(source: &mut Source<'a>) -> Self {
-        Self(Arb::arb(source))
-    }
-}
-
 impl<'a> Arb<'a> for &'a [u8] {
     fn arb(source: &mut Source<'a>) -> Self {
         source.slice(u8::MAX - 1)
@@ -145,12 +139,6 @@ impl<'a> Arb<'a> for TcpFlags {
             flags: source.byte(),
             mask: source.byte(),
         }
-    }
-}
-
-impl<'a> Arb<'a> for FilterFlags {
-    fn arb(source: &mut Source<'a>) -> Self {
-        Self::from_bits_retain(Arb::arb(source))
     }
 }
 

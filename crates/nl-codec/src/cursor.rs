@@ -1,7 +1,5 @@
 //! The [`Encoder`] trait and its two sinks, and the guard that closes a nested attribute.
 
-use core::ops::{Deref, DerefMut};
-
 use byteorder::{ByteOrder, NativeEndian};
 
 use crate::EncodeError;
@@ -247,38 +245,9 @@ impl<E: Encoder> Nest<'_, E> {
         self.open = false;
         Ok(())
     }
-
-    /// Where the attribute starts.
-    #[must_use]
-    pub fn start(&self) -> usize {
-        self.start
-    }
 }
 
-impl<E: Encoder> Deref for Nest<'_, E> {
-    type Target = E;
-
-    #[inline]
-    fn deref(&self) -> &E {
-        self.enc
-    }
-}
-
-impl<E: Encoder> DerefMut for Nest<'_, E> {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut E {
-        self.enc
-    }
-}
-
-impl<E: Encoder> Drop for Nest<'_, E> {
-    #[inline]
-    fn drop(&mut self) {
-        if self.open {
-            self.enc.truncate(self.start);
-        }
-    }
-}
+open_guard!(Nest);
 
 #[cfg(test)]
 mod tests {

@@ -1,4 +1,5 @@
-//! Two macros that keep an object's wire table in one place: attribute number, field, type.
+//! Macros that keep an object's wire table in one place (attribute number, field, type), and what
+//! values and guards have in common.
 
 /// A struct that is a list of attributes, each field optional, encoded in the order written.
 /// Attributes the struct does not know are skipped on decode.
@@ -173,37 +174,20 @@ macro_rules! open_enum {
             }
         }
 
-        impl<'a> crate::AttrValue<'a> for $name {
-            #[inline]
-            fn encode<E: crate::Encoder>(
-                &self,
-                attr: u16,
-                enc: &mut E,
-            ) -> Result<(), crate::EncodeError> {
-                crate::put_attr(enc, attr, &self.0)
-            }
-
-            #[inline]
-            fn decode(
-                attr: &crate::Attr<'a>,
-                what: &'static str,
-            ) -> Result<Self, crate::DecodeError> {
-                attr.value(what).map(Self)
-            }
-        }
-
-        #[cfg(test)]
-        impl<'a> crate::arb::Arb<'a> for $name {
-            fn arb(source: &mut crate::arb::Source<'a>) -> Self {
-                Self(crate::arb::Arb::arb(source))
-            }
-        }
+        value_as!($name as $int, |value: &Self| value.0, Self);
     };
 }
 
 /// Flag bits as one attribute; unknown bits survive a round trip.
 macro_rules! flags_value {
     ($($name:ident),+ $(,)?) => {$(
+        value_as!($name as <$name as bitflags::Flags>::Bits, Self::bits, Self::from_bits_retain);
+    )+};
+}
+
+/// A value that is another one on the wire.
+macro_rules! value_as {
+    ($name:ident as $wire:ty, $to_wire:expr, $from_wire:expr) => {
         impl<'a> crate::AttrValue<'a> for $name {
             #[inline]
             fn encode<E: crate::Encoder>(
@@ -211,7 +195,7 @@ macro_rules! flags_value {
                 attr: u16,
                 enc: &mut E,
             ) -> Result<(), crate::EncodeError> {
-                crate::put_attr(enc, attr, &self.bits())
+                crate::put_attr(enc, attr, &$to_wire(self))
             }
 
             #[inline]
@@ -219,15 +203,54 @@ macro_rules! flags_value {
                 attr: &crate::Attr<'a>,
                 what: &'static str,
             ) -> Result<Self, crate::DecodeError> {
-                attr.value(what).map(Self::from_bits_retain)
+                attr.value::<$wire>(what).map($from_wire)
             }
         }
 
         #[cfg(test)]
         impl<'a> crate::arb::Arb<'a> for $name {
             fn arb(source: &mut crate::arb::Source<'a>) -> Self {
-                Self::from_bits_retain(crate::arb::Arb::arb(source))
+                $from_wire(<$wire as crate::arb::Arb<'a>>::arb(source))
             }
         }
-    )+};
+    };
+}
+
+/// What the guards of an open nest and an open message share: they give access to their encoder, and
+/// dropping one that is not ended (`open`) removes what was written since `start`.
+macro_rules! open_guard {
+    ($name:ident) => {
+        impl<E: Encoder> $name<'_, E> {
+            /// Where it starts.
+            #[must_use]
+            pub fn start(&self) -> usize {
+                self.start
+            }
+        }
+
+        impl<E: Encoder> core::ops::Deref for $name<'_, E> {
+            type Target = E;
+
+            #[inline]
+            fn deref(&self) -> &E {
+                self.enc
+            }
+        }
+
+        impl<E: Encoder> core::ops::DerefMut for $name<'_, E> {
+            #[inline]
+            fn deref_mut(&mut self) -> &mut E {
+                self.enc
+            }
+        }
+
+        impl<E: Encoder> Drop for $name<'_, E> {
+            #[inline]
+            fn drop(&mut self) {
+                if self.open {
+                    self.enc.truncate(self.start);
+                }
+            }
+        }
+    };
 }

@@ -17,8 +17,6 @@ pub use header::{Family, Flags, Header, NfGen};
 pub use kind::{CtMsg, MsgType, NftMsg, Subsystem};
 pub use read::{Messages, Msg, NfMsg};
 
-use core::ops::{Deref, DerefMut};
-
 use crate::wire::ALIGN;
 use crate::{Attrs, DecodeError, EncodeError, Encoder, align};
 
@@ -181,38 +179,9 @@ impl<'e, E: Encoder> Message<'e, E> {
         self.open = false;
         Ok(())
     }
-
-    /// Where the message starts.
-    #[must_use]
-    pub fn start(&self) -> usize {
-        self.start
-    }
 }
 
-impl<E: Encoder> Deref for Message<'_, E> {
-    type Target = E;
-
-    #[inline]
-    fn deref(&self) -> &E {
-        self.enc
-    }
-}
-
-impl<E: Encoder> DerefMut for Message<'_, E> {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut E {
-        self.enc
-    }
-}
-
-impl<E: Encoder> Drop for Message<'_, E> {
-    #[inline]
-    fn drop(&mut self) {
-        if self.open {
-            self.enc.truncate(self.start);
-        }
-    }
-}
+open_guard!(Message);
 
 #[cfg(test)]
 mod tests {

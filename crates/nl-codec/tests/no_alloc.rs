@@ -2,14 +2,18 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use core::fmt::{self, Write};
+use core::net::SocketAddr;
 use std::path::Path;
 
 use allocation_counter::measure;
 use nl_codec::ack::Control;
-use nl_codec::msg::{Family, Messages, NfMsg};
+use nl_codec::ct::{Conn, ProtoInfo, Status, TcpInfo, TcpState, Tuple};
+use nl_codec::msg::{CtMsg, Family, Head, Messages, NfMsg, NftMsg, put_message};
+use nl_codec::nft::dtype::ByteOrder;
 use nl_codec::nft::elem::{ElemList, ElemRow, put_elems};
 use nl_codec::nft::expr::{Expr, ExprRef};
-use nl_codec::nft::{Exprs, ObjData};
+use nl_codec::nft::udata::{self, SetInfo};
+use nl_codec::nft::{Exprs, ObjData, Udata};
 use nl_codec::pretty::{ChainText, ElemsText, FlowtableText, ObjText, RuleText, SetText};
 use nl_codec::{DecodeError, Encoder, LenCounter, SliceCursor};
 use test_support::golden::Golden;
@@ -69,7 +73,7 @@ fn splitting_elements_allocates_nothing() {
         key: &key,
         data: Some(&data),
     };
-    let head = nl_codec::msg::Head::nft(nl_codec::msg::NftMsg::NEW_SETELEM, Family::IPV4);
+    let head = Head::nft(NftMsg::NEW_SETELEM, Family::IPV4);
     let mut messages = 0;
     let counted = measure(|| {
         let mut rows = core::iter::repeat_n(row, 10_000).peekable();
@@ -203,6 +207,72 @@ impl Write for FixedText {
         self.len = end;
         Ok(())
     }
+}
+
+#[test]
+fn rows_of_a_dump_allocate_nothing() {
+    let (key, data) = ([7; 16], [9; 8]);
+    let row = ElemRow {
+        key: &key,
+        data: Some(&data),
+    };
+    let mut buf = vec![0; 1 << 16];
+    let mut cursor = SliceCursor::new(&mut buf);
+    let head = Head::nft(NftMsg::NEW_SETELEM, Family::IPV4);
+    let mut rows = core::iter::repeat_n(row, 1_000).peekable();
+    put_elems(&mut cursor, &head, &ElemList::with_id("t", 1), &mut rows).unwrap();
+    let mut found = 0;
+    let counted = measure(|| {
+        let message = Messages::new(cursor.written()).next().unwrap().unwrap();
+        let list: ElemList<'_> = message.nfnetlink().unwrap().body().unwrap();
+        let rows = list.elems.iter().flat_map(|elems| elems.raw());
+        found = rows.filter(|elem| elem.unwrap().row() == Some(row)).count();
+    });
+    assert_eq!((counted.count_total, found), (0, 1_000));
+}
+
+#[test]
+fn userdata_allocates_nothing() {
+    let mut len = 0;
+    let counted = measure(|| {
+        let mut info = SetInfo::default();
+        info.key_byte_order = Some(ByteOrder::HOST);
+        info.comment = Some("of a set".into());
+        let set = info.encode().unwrap();
+        assert_eq!(SetInfo::decode(set.as_bytes()), Ok(info));
+        let comment = Udata::with_comment("of a rule").unwrap();
+        assert!(udata::comment(comment.as_bytes()).is_some());
+        len = set.as_bytes().len() + comment.as_bytes().len();
+    });
+    assert_eq!((counted.count_total, len), (0, 6 + 11 + 12));
+}
+
+#[test]
+fn connections_allocate_nothing() {
+    let addr = |last, port| SocketAddr::from(([10, 0, 0, last], port));
+    let tuple = Tuple::new(6, addr(1, 40_000), addr(2, 80)).unwrap();
+    let mut conn = Conn::matching_orig(tuple).unwrap();
+    conn.reply = Some(tuple);
+    conn.status = Some(Status::ASSURED | Status::DST_NAT);
+    conn.labels = Some(&[1; 16]);
+    let mut tcp = TcpInfo::default();
+    tcp.state = Some(TcpState::ESTABLISHED);
+    let mut info = ProtoInfo::default();
+    info.tcp = Some(tcp);
+    conn.proto_info = Some(info);
+    let mut buf = [0; 512];
+    let counted = measure(|| {
+        let head = Head::ct(CtMsg::NEW, Family::IPV4);
+        let mut cursor = SliceCursor::new(&mut buf);
+        let mut counter = LenCounter::new();
+        put_message(&mut cursor, &head, &conn).unwrap();
+        put_message(&mut counter, &head, &conn).unwrap();
+        assert_eq!(cursor.position(), counter.position());
+        let message = Messages::new(cursor.written()).next().unwrap().unwrap();
+        let back: Conn<'_> = message.nfnetlink().unwrap().body().unwrap();
+        assert!(back == conn);
+    });
+    assert_eq!(counted.count_total, 0);
 }
 
 #[test]

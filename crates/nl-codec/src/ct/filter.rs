@@ -1,7 +1,7 @@
 //! Filtering in the kernel (`CTA_FILTER`, Linux 5.8).
 
 use super::Tuple;
-use crate::{Attr, AttrValue, DecodeError, EncodeError, Encoder, HostU32, put_attr};
+use crate::HostU32;
 
 bitflags::bitflags! {
     /// Which parts of a tuple must agree (`CTA_FILTER_F_*`, `net/netfilter/nf_internals.h`). In
@@ -65,16 +65,11 @@ impl FilterFlags {
     }
 }
 
-impl<'a> AttrValue<'a> for FilterFlags {
-    fn encode<E: Encoder>(&self, attr: u16, enc: &mut E) -> Result<(), EncodeError> {
-        put_attr(enc, attr, &HostU32(self.bits()))
-    }
-
-    fn decode(attr: &Attr<'a>, what: &'static str) -> Result<Self, DecodeError> {
-        attr.value::<HostU32>(what)
-            .map(|bits| Self::from_bits_retain(bits.0))
-    }
-}
+value_as!(
+    FilterFlags as HostU32,
+    |flags: &Self| HostU32(flags.bits()),
+    |bits: HostU32| Self::from_bits_retain(bits.0)
+);
 
 attr_struct! {
     /// Which parts of the tuples must agree (`CTA_FILTER_*`).

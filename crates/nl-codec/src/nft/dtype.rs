@@ -6,7 +6,7 @@
 
 use core::fmt;
 
-use crate::{Attr, AttrValue, DecodeError, EncodeError, Encoder, align, put_attr};
+use crate::align;
 
 const BITS: u32 = 6;
 const MASK: u32 = (1 << BITS) - 1;
@@ -235,15 +235,7 @@ impl fmt::Debug for DataType {
     }
 }
 
-impl<'a> AttrValue<'a> for DataType {
-    fn encode<E: Encoder>(&self, attr: u16, enc: &mut E) -> Result<(), EncodeError> {
-        put_attr(enc, attr, &self.0)
-    }
-
-    fn decode(attr: &Attr<'a>, what: &'static str) -> Result<Self, DecodeError> {
-        attr.value(what).map(Self)
-    }
-}
+value_as!(DataType as u32, |value: &Self| value.0, Self);
 
 #[cfg(test)]
 mod tests {

@@ -87,28 +87,6 @@ bitflags::bitflags! {
     }
 }
 
-bitflags::bitflags! {
-    /// Bits of [`CtKey::STATUS`] (`enum ip_conntrack_status`).
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    pub struct CtStatus: u32 {
-        /// Expected by another connection.
-        const EXPECTED = 1;
-        /// A reply was seen.
-        const SEEN_REPLY = 1 << 1;
-        /// Never to be evicted early.
-        const ASSURED = 1 << 2;
-        /// The first packet has left.
-        const CONFIRMED = 1 << 3;
-        /// Source is translated.
-        const SRC_NAT = 1 << 4;
-        /// Destination is translated.
-        const DST_NAT = 1 << 5;
-        /// Being removed.
-        const DYING = 1 << 9;
-        const _ = !0;
-    }
-}
-
 attr_struct! {
     /// Loads `key` into `dreg`, or sets it from `sreg` (`NFTA_CT_*`).
     pub struct Ct {

@@ -47,7 +47,7 @@ pub use byteorder::{Byteorder, ByteorderOp};
 pub use cmp::{Cmp, CmpOp};
 pub use connlimit::{Connlimit, ConnlimitFlags};
 pub use counter::Counter;
-pub use ct::{Ct, CtDirection, CtKey, CtState, CtStatus};
+pub use ct::{Ct, CtDirection, CtKey, CtState};
 pub use dup::Dup;
 pub use dynset::{Dynset, DynsetFlags, DynsetOp};
 pub use exthdr::{Exthdr, ExthdrFlags, ExthdrOp};
@@ -84,6 +84,8 @@ pub use tunnel::{Tunnel, TunnelKey, TunnelMode};
 pub use xfrm::{Xfrm, XfrmDir, XfrmKey};
 
 use core::fmt::{self, Formatter};
+
+pub use crate::ct::Status as CtStatus;
 
 use super::{List, Str};
 use crate::pretty::text::Text;

@@ -95,11 +95,20 @@ impl Text for Nat {
         write!(f, "{} {} ", Shown(self.nat_type), Shown(self.family))?;
         field(f, "addr_min reg", self.addr_min)?;
         field(f, "addr_max reg", self.addr_max)?;
-        field(f, "proto_min reg", self.proto_min)?;
-        field(f, "proto_max reg", self.proto_max)?;
-        match self.flags {
-            Some(flags) => write!(f, "flags {:#x} ", flags.bits()),
-            None => Ok(()),
-        }
+        ports_text(f, [self.proto_min, self.proto_max], self.flags)
+    }
+}
+
+/// What `nat`, `masq` and `redir` end with.
+pub(super) fn ports_text(
+    f: &mut Formatter<'_>,
+    [min, max]: [Option<Register>; 2],
+    flags: Option<NatFlags>,
+) -> fmt::Result {
+    field(f, "proto_min reg", min)?;
+    field(f, "proto_max reg", max)?;
+    match flags {
+        Some(flags) => write!(f, "flags {:#x} ", flags.bits()),
+        None => Ok(()),
     }
 }

@@ -3,8 +3,9 @@
 use core::fmt::{self, Formatter};
 
 use super::NatFlags;
+use super::nat::ports_text;
 use crate::nft::Register;
-use crate::pretty::text::{Text, field};
+use crate::pretty::text::Text;
 
 attr_struct! {
     /// Redirect (`NFTA_REDIR_*`).
@@ -31,11 +32,6 @@ impl Redir {
 
 impl Text for Redir {
     fn text(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        field(f, "proto_min reg", self.proto_min)?;
-        field(f, "proto_max reg", self.proto_max)?;
-        match self.flags {
-            Some(flags) => write!(f, "flags {:#x} ", flags.bits()),
-            None => Ok(()),
-        }
+        ports_text(f, [self.proto_min, self.proto_max], self.flags)
     }
 }
