@@ -13,7 +13,7 @@ pub use ct_expect::CtExpect;
 pub use ct_helper::CtHelper;
 pub use ct_timeout::{CtTimeout, Timeout};
 pub use secmark::Secmark;
-pub use tunnel::{TunnelFlags, TunnelIp, TunnelIp6, TunnelKeyObj};
+pub use tunnel::{TunnelFlags, TunnelIp, TunnelIp6, TunnelMetadata};
 
 use super::Str;
 use super::expr::{Connlimit, Counter, Limit, ObjType, Quota, Synproxy};
@@ -186,7 +186,7 @@ obj_data! {
     /// Connection limit.
     Connlimit(Connlimit) = CONNLIMIT,
     /// Tunnel metadata to attach.
-    Tunnel(TunnelKeyObj<'a>) = TUNNEL,
+    Tunnel(TunnelMetadata<'a>) = TUNNEL,
     /// Conntrack timeouts to assign.
     CtTimeout(CtTimeout<'a>) = CT_TIMEOUT,
     /// Security mark to assign.

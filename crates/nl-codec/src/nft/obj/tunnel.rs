@@ -1,5 +1,7 @@
 //! `tunnel`: metadata for packets that leave through a tunnel (`nft_tunnel_obj_ops`).
 
+use core::net::{Ipv4Addr, Ipv6Addr};
+
 use crate::AttrBytes;
 
 bitflags::bitflags! {
@@ -21,19 +23,19 @@ attr_struct! {
     /// Outer IPv4 addresses (`NFTA_TUNNEL_KEY_IP_*`).
     pub struct TunnelIp {
         /// Source.
-        1 => src: u32,
+        1 => src: Ipv4Addr,
         /// Destination.
-        2 => dst: u32,
+        2 => dst: Ipv4Addr,
     }
 }
 
 attr_struct! {
     /// Outer IPv6 addresses (`NFTA_TUNNEL_KEY_IP6_*`).
-    pub struct TunnelIp6<'a> {
-        /// Source, 16 bytes.
-        1 => src: AttrBytes<'a>,
-        /// Destination, 16 bytes.
-        2 => dst: AttrBytes<'a>,
+    pub struct TunnelIp6 {
+        /// Source.
+        1 => src: Ipv6Addr,
+        /// Destination.
+        2 => dst: Ipv6Addr,
         /// Flow label.
         3 => flowlabel: u32,
     }
@@ -41,13 +43,13 @@ attr_struct! {
 
 attr_struct! {
     /// Tunnel metadata (`NFTA_TUNNEL_KEY_*`).
-    pub struct TunnelKeyObj<'a> {
+    pub struct TunnelMetadata<'a> {
         /// Tunnel id.
         1 => id: u32,
         /// IPv4 addresses.
         2 => ip: TunnelIp,
         /// IPv6 addresses.
-        3 => ip6: TunnelIp6<'a>,
+        3 => ip6: TunnelIp6,
         /// See [`TunnelFlags`].
         4 => flags: TunnelFlags,
         /// Type of service.
