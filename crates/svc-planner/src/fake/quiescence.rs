@@ -8,13 +8,16 @@
 //!
 //! What is right is derived from the same states, each looked at as a whole:
 //!
-//! - a packet is only delivered where some generation in sight would have delivered it;
+//! - a packet is only delivered where some generation in sight would have delivered it, whatever
+//!   sets of addresses it is looked up in before (a node port that comes while an address goes may
+//!   be served on it for a moment);
 //! - if all generations in sight deliver it whatever the random numbers are, it is delivered.
 //!
 //! [`check_order`] looks at the objects instead of packets: chains come before the rows that lead
 //! to them and go after them.
 
 use core::fmt;
+use core::ops::RangeInclusive;
 use core::time::Duration;
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -104,6 +107,7 @@ pub fn check(kernel: &Kernel, windows: Windows, packets: &[Packet], host: &Host)
                     let view = View {
                         until,
                         late: Some((&timeline, windows.settle)),
+                        any_member: false,
                     };
                     violation(kernel, packet, host, entered, view, seen)
                 })
@@ -181,13 +185,22 @@ fn violation(
     let endpoints: BTreeSet<_> = expected.iter().copied().map(endpoint).collect();
     let must_arrive = !endpoints.contains(&None);
     let outcomes = outcomes(kernel, packet, host, entered, view);
-    let wrong = outcomes
+    let suspects = outcomes
         .into_iter()
         .map(|(outcome, _)| outcome)
-        .find(|outcome| {
+        .filter(|outcome| {
             let reached = endpoint(outcome.verdict);
             (must_arrive || reached.is_some()) && !endpoints.contains(&reached)
-        })?;
+        });
+    let mut elsewhere = None;
+    let wrong = suspects.into_iter().find(|suspect| {
+        let reached = endpoint(suspect.verdict);
+        let of_its_service = || of_any_member(kernel, packet, host, entered..=view.until);
+        reached.is_none()
+            || !elsewhere
+                .get_or_insert_with(of_its_service)
+                .contains(&reached)
+    })?;
     Some(Violation {
         packet: packet.clone(),
         entered,
@@ -195,6 +208,23 @@ fn violation(
         outcome: Box::new(wrong),
         expected,
     })
+}
+
+/// Endpoints a packet would reach at one of these generations if it was in the right sets.
+fn of_any_member(
+    kernel: &Kernel,
+    packet: &Packet,
+    host: &Host,
+    generations: RangeInclusive<u64>,
+) -> BTreeSet<Option<Endpoint>> {
+    let view = |generation| View {
+        any_member: true,
+        ..View::of(generation)
+    };
+    generations
+        .flat_map(|generation| outcomes(kernel, packet, host, generation, view(generation)))
+        .map(|(outcome, _)| endpoint(outcome.verdict))
+        .collect()
 }
 
 fn endpoint(verdict: Verdict) -> Option<Endpoint> {

@@ -208,3 +208,22 @@ fn one_transaction_at_a_time() {
     planner.committed(now);
     assert!(matches!(planner.next(now), Next::Commit(_)));
 }
+
+/// What a restored planner learns before its first transaction is not forgotten with a rejection.
+#[test]
+fn a_restored_planner_may_be_refused() {
+    let mut driver = Driver::new(Family::Ipv4, Config::default());
+    driver.change(first());
+    driver.settle();
+    driver.resume();
+    let ports = [(HTTP, Protocol::Tcp, 80, 0)];
+    driver.change(Change::Service(service("svc1", ip("10.96.0.2"), &ports)));
+    driver.reject();
+    driver.drain();
+    driver.compare(&packets(), &host());
+    let (_, sets) = driver.inventory();
+    assert!(
+        sets.contains(&("reject-services".to_owned(), 1)),
+        "{sets:?}"
+    );
+}

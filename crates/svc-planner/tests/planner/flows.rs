@@ -1,6 +1,7 @@
 //! Packet flows that kube-proxy's own tests expect (`pkg/proxy/nftables/proxier_test.go`), through
 //! the planner's rules and through the oracle.
 
+use core::time::Duration;
 use std::collections::BTreeSet;
 
 use svc_planner::config::{Config, LocalDetector, NodePortAddresses};
@@ -453,4 +454,33 @@ fn internal_and_external_masquerade() {
             flow(&mut driver, from, to, &expected);
         }
     }
+}
+
+/// Packets that came under the rules of one configuration still find its rows.
+#[test]
+fn node_ports_move_between_addresses_without_loss() {
+    let mut driver = cluster(config());
+    let ports = [("http", Protocol::Tcp, 80, 3001)];
+    driver.change(Change::Service(service("svc1", ip("172.30.0.41"), &ports)));
+    driver.change(endpoints(HTTP, "svc1", "10.180.0.1@L"));
+    driver.drain();
+    for addresses in [
+        NodePortAddresses::All,
+        NodePortAddresses::Primary,
+        NodePortAddresses::All,
+    ] {
+        driver.now += Duration::from_millis(500);
+        driver.reconfigure(Config {
+            node_port_addresses: addresses,
+            ..config()
+        });
+        driver.settle();
+    }
+    driver.drain();
+    let packet = |to| Packet::arriving("eth0", ip(EXTERNAL), ip(to), Protocol::Tcp, 3001);
+    let packets = [packet(NODE_IP), packet(SECONDARY_IP)];
+    driver.compare(&packets, &host());
+    driver.check_quiescence(&packets, &host());
+    let (_, sets) = driver.inventory();
+    assert!(sets.contains(&("nodeport-ips".to_owned(), 0)), "{sets:?}");
 }
