@@ -1,5 +1,11 @@
 //! `kproxy apply` and `kproxy cleanup` on the running kernel.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "in tests a panic is a verdict"
+)]
+
 mod sandbox;
 
 use std::process::Output;

@@ -1,5 +1,11 @@
 //! `kproxy plan`: exit codes, what it shows, and that it changes nothing.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "in tests a panic is a verdict"
+)]
+
 mod sandbox;
 
 use sandbox::{sandboxed, service, slice};

@@ -1,5 +1,11 @@
 //! `kproxy run` on a watched folder.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "in tests a panic is a verdict"
+)]
+
 mod sandbox;
 
 use std::fs;

@@ -79,6 +79,8 @@ impl Apply {
                 report.port, report.reason
             );
         }
+        // The process ends here, and that returns the memory faster than piece by piece.
+        core::mem::forget(engine);
         Printer::new(global.output).print(&summary, text)?;
         Ok(if complete {
             Exit::Done

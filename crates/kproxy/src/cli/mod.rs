@@ -103,6 +103,8 @@ fn load(paths: &[PathBuf], proxy: &ProxyOptions, mut on_change: impl FnMut(Chang
         loaded.problems += 1;
         eprintln!("{problem}");
     }
+    // The process ends soon, and that returns the memory faster than piece by piece.
+    core::mem::forget(source);
     loaded
 }
 

@@ -35,7 +35,7 @@ use nft_batch::{
     Transport,
 };
 use nl_codec::nft::{Elem, Value};
-use svc_planner::object::Change;
+use svc_planner::object::{Change, EndpointSlice};
 use svc_planner::plan::{Family, Key, KeyType, Transaction};
 use svc_planner::report::{PortName, Report};
 use svc_planner::{Config, Next, Planner};
@@ -46,7 +46,7 @@ use crate::lower::{Lowered, key_bytes, lower, nf_family};
 pub const TABLE: &str = "kube-proxy";
 
 /// The families, each with a table of its own.
-pub const FAMILIES: [Family; 2] = [Family::Ipv4, Family::Ipv6];
+pub const FAMILIES: [Family; 2] = [Family::Ipv6, Family::Ipv4];
 
 /// When a sync has nothing more to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -200,7 +200,7 @@ impl<T: Transport> Engine<T> {
             return;
         };
         for state in others {
-            state.planner.apply(change.clone());
+            state.planner.apply(narrowed(&change, state.family));
         }
         last.planner.apply(change);
     }
@@ -428,6 +428,24 @@ impl<T: Transport> Engine<T> {
         }
         state.rebuilt = true;
         Ok(())
+    }
+}
+
+/// A copy of what `family` needs of a change; of most slices that is their name.
+fn narrowed(change: &Change, family: Family) -> Change {
+    match change {
+        Change::EndpointSlice(slice) => Change::EndpointSlice(EndpointSlice {
+            name: slice.name.clone(),
+            service: slice.service.clone(),
+            ports: slice.ports.clone(),
+            endpoints: slice
+                .endpoints
+                .iter()
+                .filter(|endpoint| endpoint.address.is_ipv4() == (family == Family::Ipv4))
+                .cloned()
+                .collect(),
+        }),
+        other => other.clone(),
     }
 }
 

@@ -8,6 +8,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 use svc_planner::object::{Change, ObjectName};
 
@@ -55,15 +56,17 @@ pub struct Stats {
 pub struct Source {
     node_name: Box<str>,
     files: BTreeMap<Arc<PathBuf>, FileState>,
-    owners: HashMap<Arc<ObjectId>, SmallVec<[Arc<PathBuf>; 1]>>,
+    owners: HashMap<Arc<ObjectId>, SmallVec<[Arc<PathBuf>; 1]>, RandomState>,
     problems: Vec<Problem>,
     stats: Stats,
 }
 
+type Objects = HashSet<Arc<ObjectId>, RandomState>;
+
 #[derive(Debug, Default)]
 struct FileState {
     key: Option<FileKey>,
-    objects: HashSet<Arc<ObjectId>>,
+    objects: Objects,
 }
 
 impl Source {
@@ -73,7 +76,7 @@ impl Source {
         Self {
             node_name: node_name.into(),
             files: BTreeMap::new(),
-            owners: HashMap::new(),
+            owners: HashMap::default(),
             problems: Vec::new(),
             stats: Stats::default(),
         }
@@ -191,7 +194,7 @@ impl Source {
             source: self,
             file: name,
             before,
-            now: HashSet::new(),
+            now: Objects::default(),
             complete: true,
             on_change,
         };
@@ -274,8 +277,8 @@ struct Reading<'r, F> {
     source: &'r mut Source,
     file: &'r Arc<PathBuf>,
     /// Objects the file held before and that were not met again yet.
-    before: HashSet<Arc<ObjectId>>,
-    now: HashSet<Arc<ObjectId>>,
+    before: Objects,
+    now: Objects,
     complete: bool,
     on_change: &'r mut F,
 }

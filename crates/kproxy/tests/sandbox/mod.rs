@@ -1,11 +1,17 @@
 //! A network namespace of its own, a folder of manifests and the program itself.
 #![allow(dead_code, reason = "each test file uses its own part")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "in tests a panic is a verdict"
+)]
 
+use core::net::{IpAddr, SocketAddr};
+use core::time::Duration;
 use std::fs;
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use kproxy::lower::{datum_of, key_bytes, nf_family};
 use nft_batch::{Connection, Errno, Events};
@@ -143,7 +149,7 @@ impl Sandbox {
         let types = (KeyType::Slot, DataType::Endpoint);
         match self.row(family, &set, types, &key) {
             Some(Datum::Endpoint { address, port }) => {
-                Some(std::net::SocketAddr::new(address, port).to_string())
+                Some(SocketAddr::new(address, port).to_string())
             }
             None => None,
             other => panic!("{other:?}"),
