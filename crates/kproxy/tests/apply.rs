@@ -8,10 +8,11 @@
 
 mod sandbox;
 
-use std::process::Output;
+use std::os::unix::fs::symlink;
+use std::process::{Output, Stdio};
 
 use sandbox::{sandboxed, service, slice};
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
 fn operations(summary: &Json) -> u64 {
     let transactions = summary["transactions"].as_array().unwrap().iter();
@@ -130,7 +131,7 @@ fn bad_manifests_cost_only_themselves_and_are_named() {
                 "{bad}: document 1: error: Service default/wrong: spec.clusterIP: \"10.96.0.300\" is not an IP address"
             ),
             format!("{bad}: document 2: error: Service shape: spec.ports: invalid type"),
-            format!("{bad}: document 3: error: line 11, column"),
+            format!("{bad}: document 3: error: line 11, column 1: "),
             format!(
                 "{bad}: document 4: warning: Service default/zeros: spec.clusterIP: \"10.96.000.012\" has leading zeros; read as decimal: 10.96.0.12"
             ),
@@ -148,8 +149,98 @@ fn bad_manifests_cost_only_themselves_and_are_named() {
         assert_eq!(lines.len(), 5, "{lines:#?}");
         let endpoint = sandbox.endpoint("10.96.0.10", 80, 0);
         assert_eq!(endpoint.as_deref(), Some("10.1.0.1:8080"));
-        let missing = sandbox.kproxy(&["apply", "-f", "/no/such/file"]);
-        assert_eq!(missing.status.code(), Some(3), "{missing:?}");
+    });
+}
+
+#[test]
+fn input_that_cannot_be_read_at_all_removes_nothing() {
+    sandboxed(|mut sandbox| {
+        sandbox.write_json(
+            "all.json",
+            &[service("web", "10.96.0.10"), slice("web", &["10.1.0.1"])],
+        );
+        sandbox.apply(&[]);
+        let empty = sandbox.path("empty");
+        std::fs::write(&empty, " \n").unwrap();
+        let empty = empty.to_str().unwrap().to_owned();
+        // Standard input is empty, as when the program before the pipe failed.
+        for (input, reason) in [
+            ("/no/such/file", "No such file"),
+            (&*empty, "there is nothing in it"),
+            ("-", "there is nothing in it"),
+        ] {
+            for command in ["apply", "plan"] {
+                let mut command = sandbox.command(&[command, "-f", input]);
+                let output = command.stdin(Stdio::null()).output().unwrap();
+                assert_eq!(output.status.code(), Some(1), "{output:?}");
+                let lines = lines(&output);
+                assert_eq!(lines.len(), 1, "{lines:#?}");
+                let named = lines[0].starts_with(&format!("kproxy: {input}: {reason}"));
+                assert!(
+                    named && lines[0].ends_with("nothing was changed"),
+                    "{lines:#?}"
+                );
+                assert!(sandbox.route("10.96.0.10", 80).is_some(), "{input}");
+            }
+        }
+        // Nothing said in so many words is an order.
+        let list = sandbox.path("list");
+        std::fs::write(
+            &list,
+            r#"{"apiVersion": "v1", "kind": "List", "items": []}"#,
+        )
+        .unwrap();
+        let output = sandbox.kproxy(&["apply", "-f", list.to_str().unwrap()]);
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(sandbox.route("10.96.0.10", 80), None);
+    });
+}
+
+#[test]
+fn lists_may_hold_lists_and_links_that_lead_nowhere_are_named() {
+    sandboxed(|mut sandbox| {
+        let bare = |mut object: Json| {
+            let fields = object.as_object_mut().unwrap();
+            fields.remove("apiVersion");
+            fields.remove("kind");
+            object
+        };
+        let web = bare(service("web", "10.96.0.10"));
+        let slices = bare(slice("web", &["10.1.0.1"]));
+        let lists = format!(
+            r#"{{"kind": "List", "apiVersion": "v1", "items": [
+                {{"kind": "ServiceList", "apiVersion": "v1", "items": [{web}]}},
+                {{"kind": "EndpointSliceList", "apiVersion": "discovery.k8s.io/v1",
+                  "items": [{slices}]}}]}}"#
+        );
+        sandbox.write("lists.json", &lists);
+        assert_eq!(sandbox.apply(&[])["objects"], 2);
+        // JSON with a comment in front is YAML.
+        let yaml = std::fs::read_to_string(sandbox.path("lists.json")).unwrap();
+        std::fs::remove_file(sandbox.path("lists.json")).unwrap();
+        sandbox.write("lists.yaml", &format!("# YAML\n{yaml}"));
+        let again = sandbox.apply(&[]);
+        assert_eq!(again["objects"], 2);
+        assert_eq!(again["transactions"], json!([]));
+        let endpoint = sandbox.endpoint("10.96.0.10", 80, 0);
+        assert_eq!(endpoint.as_deref(), Some("10.1.0.1:8080"));
+
+        symlink("/no/such/file", sandbox.path("link.yaml")).unwrap();
+        let folder = sandbox.folder().to_str().unwrap().to_owned();
+        let output = sandbox.kproxy(&["apply", "-f", &folder]);
+        assert_eq!(output.status.code(), Some(3), "{output:?}");
+        let expected = format!(
+            "{}: error: No such file",
+            sandbox.path("link.yaml").display()
+        );
+        let lines = lines(&output);
+        assert!(
+            lines.len() == 1 && lines[0].starts_with(&expected),
+            "{lines:#?}"
+        );
+        // The same is said where nothing would change.
+        let output = sandbox.kproxy(&["plan", "-f", &folder]);
+        assert_eq!(output.status.code(), Some(3), "{output:?}");
     });
 }
 

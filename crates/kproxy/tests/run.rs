@@ -93,6 +93,53 @@ fn a_mounted_config_map_is_swapped() {
 }
 
 #[test]
+fn a_folder_that_is_replaced_is_read_again() {
+    sandboxed(|mut sandbox| {
+        let mut events = Events::open().unwrap();
+        let folder = sandbox.path("manifests");
+        let write = |endpoint: &str| {
+            let list = json!({"apiVersion": "v1", "kind": "List",
+                "items": [service("web", "10.96.0.10"), slice("web", &[endpoint])]});
+            fs::create_dir(&folder).unwrap();
+            fs::write(folder.join("web.json"), list.to_string()).unwrap();
+        };
+        write("10.1.0.1");
+        let source = format!("dir:{}", folder.display());
+        let running = sandbox.run(&source);
+        sandbox.until(&mut events, |it| it.endpoint("10.96.0.10", 80, 0).is_some());
+
+        fs::rename(&folder, sandbox.path("away")).unwrap();
+        write("10.1.0.2");
+        let moved = Some("10.1.0.2:8080".to_owned());
+        sandbox.until(&mut events, |it| it.endpoint("10.96.0.10", 80, 0) == moved);
+        assert_eq!(running.stop(), 0);
+    });
+}
+
+#[test]
+fn a_table_deleted_by_somebody_else_is_made_again() {
+    sandboxed(|mut sandbox| {
+        let mut events = Events::open().unwrap();
+        let write = |sandbox: &sandbox::Sandbox, endpoint: &str| {
+            let objects = [service("web", "10.96.0.10"), slice("web", &[endpoint])];
+            sandbox.write_json("web.json", &objects);
+        };
+        write(&sandbox, "10.1.0.1");
+        let running = sandbox.start();
+        sandbox.until(&mut events, |it| it.endpoint("10.96.0.10", 80, 0).is_some());
+
+        assert!(sandbox.kproxy(&["cleanup"]).status.success());
+        write(&sandbox, "10.1.0.2");
+        let moved = Some("10.1.0.2:8080".to_owned());
+        sandbox.until(&mut events, |it| it.endpoint("10.96.0.10", 80, 0) == moved);
+
+        // Nothing can be kept for the next process, which is no failure of this one.
+        assert!(sandbox.kproxy(&["cleanup"]).status.success());
+        assert_eq!(running.stop(), 0);
+    });
+}
+
+#[test]
 fn two_processes_do_not_work_on_one_namespace() {
     sandboxed(|mut sandbox| {
         let mut events = Events::open().unwrap();

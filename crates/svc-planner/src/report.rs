@@ -26,11 +26,16 @@ impl fmt::Display for PortName {
             port,
             protocol,
         } = self;
-        write!(
-            f,
-            "{}/{}:{port}/{protocol:?}",
-            service.namespace, service.name
-        )
+        let protocol = match protocol {
+            Protocol::Tcp => "TCP",
+            Protocol::Udp => "UDP",
+            Protocol::Sctp => "SCTP",
+        };
+        write!(f, "{}/{}", service.namespace, service.name)?;
+        if !port.is_empty() {
+            write!(f, ":{port}")?;
+        }
+        write!(f, "/{protocol}")
     }
 }
 

@@ -9,19 +9,26 @@ use std::time::Instant;
 use clap::Args;
 use serde::Serialize;
 
-use super::{CliError, Exit, Global, Printer, ProxyOptions, load};
+use super::{CliError, Exit, ProxyOptions, Results, Target, load};
 use crate::engine::{Applied, Engine, Wait};
 
 /// Program the kernel once from manifests
 ///
-/// What is not in the manifests any more is removed. Rows that packets may still be on their way
+/// What is not in the manifests any more, or cannot be read in them, is removed; if a file or folder
+/// cannot be read at all, or a file is empty, nothing is changed. Rows that packets may still be on their way
 /// through are only marked for removal; a later `apply` or `run` removes them, or this one with
 /// --wait-deferred (about a second).
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   kubectl get services,endpointslices,nodes -A -o json | kproxy apply -f -
   kproxy apply -f manifests/ --cluster-cidr 10.244.0.0/16
-  kproxy apply -f cluster.yaml --netns blue -o json")]
+  kproxy apply -f cluster.yaml --netns blue -o json
+
+Exit codes:
+  0   done
+  1   failed
+  3   done, but part of the input was left out; standard error says what
+  64  wrong arguments")]
 pub(super) struct Apply {
     /// Manifests: files or folders of YAML or JSON, `-` for standard input
     #[arg(long, short, required = true, value_name = "FILE|DIR")]
@@ -30,6 +37,12 @@ pub(super) struct Apply {
     /// Wait until everything is removed that is to be removed
     #[arg(long)]
     wait_deferred: bool,
+
+    #[command(flatten)]
+    target: Target,
+
+    #[command(flatten)]
+    results: Results,
 
     #[command(flatten)]
     proxy: ProxyOptions,
@@ -53,12 +66,12 @@ struct Summary {
 }
 
 impl Apply {
-    pub(super) fn run(self, global: &Global) -> Result<Exit, CliError> {
-        let mut engine = Engine::open(&global.netns(), |family| self.proxy.config(family))?;
-        let state = self.proxy.state(&global.netns())?;
+    pub(super) fn run(self) -> Result<Exit, CliError> {
+        let mut engine = Engine::open(&self.target.netns(), |family| self.proxy.config(family))?;
+        let state = self.proxy.state(&self.target.netns())?;
         engine.adopt(state.as_ref())?;
         let reading = Instant::now();
-        let loaded = load(&self.filename, &self.proxy, |change| engine.apply(change));
+        let loaded = load(&self.filename, &self.proxy, |change| engine.apply(change))?;
         let mut complete = loaded.complete;
         let mut summary = Summary {
             objects: loaded.stats.objects,
@@ -75,13 +88,13 @@ impl Apply {
             complete = false;
             summary.refused += 1;
             eprintln!(
-                "{family:?}: Service port {}: error: {}",
+                "{family}: Service port {}: error: {}",
                 report.port, report.reason
             );
         }
         // The process ends here, and that returns the memory faster than piece by piece.
         core::mem::forget(engine);
-        Printer::new(global.output).print(&summary, text)?;
+        self.results.printer().print(&summary, text)?;
         Ok(if complete {
             Exit::Done
         } else {

@@ -2,7 +2,7 @@
 
 use clap::{Args, value_parser};
 
-use super::{CliError, Exit, Global, Printer};
+use super::{CliError, Exit, Printer, Results};
 use crate::demo;
 
 /// Show a sample cluster at work, in private network namespaces
@@ -14,17 +14,25 @@ use crate::demo;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   kproxy demo
-  kproxy demo --flows 1000 -o json")]
+  kproxy demo --flows 1000 -o json
+
+Exit codes:
+  0   all traffic went where it should
+  1   failed, or some did not
+  64  wrong arguments")]
 pub(super) struct Demo {
     /// New flows to each address
     #[arg(long, default_value_t = 300, value_parser = value_parser!(u32).range(50..=100_000))]
     flows: u32,
+
+    #[command(flatten)]
+    results: Results,
 }
 
 impl Demo {
-    pub(super) fn run(self, global: &Global) -> Result<Exit, CliError> {
+    pub(super) fn run(self) -> Result<Exit, CliError> {
         let report = demo::run(self.flows, |doing| eprintln!("{doing} …"))?;
-        Printer::new(global.output).print(&report, |out, report| {
+        self.results.printer().print(&report, |out, report| {
             out.push('\n');
             out.push_str(&report.table(Printer::coloured()));
         })?;

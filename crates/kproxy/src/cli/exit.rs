@@ -20,6 +20,11 @@ pub enum Exit {
 
 /// For `--help`.
 pub(super) const HELP: &str = "\
+Examples:
+  kproxy demo
+  kproxy apply -f manifests/
+  kproxy help apply
+
 Exit codes:
   0   done (plan: nothing would change)
   1   failed

@@ -12,7 +12,7 @@ mod plan;
 mod run;
 
 pub use exit::Exit;
-pub use options::{Global, ProxyOptions};
+pub use options::{Global, ProxyOptions, Results, Target};
 pub use output::{Format, Printer};
 
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use svc_planner::object::Change;
 
 use crate::ingest::Severity;
-use crate::manifest::{Input, Source, Stats};
+use crate::manifest::{Input, Problem, Source, Stats};
 
 /// Kubernetes Service proxy that programs nf_tables over netlink.
 #[derive(Debug, Parser)]
@@ -32,7 +32,6 @@ use crate::manifest::{Input, Source, Stats};
     about,
     arg_required_else_help = true,
     after_help = exit::HELP,
-    after_long_help = exit::HELP,
 )]
 pub struct Cli {
     #[command(flatten)]
@@ -68,15 +67,14 @@ pub fn main() -> ExitCode {
         }
     };
     cli.global.start_logging();
-    let Cli { global, command } = cli;
-    let result = match command {
-        Command::Apply(command) => command.run(&global),
-        Command::Cleanup(command) => command.run(&global),
-        Command::Demo(command) => command.run(&global),
+    let result = match cli.command {
+        Command::Apply(command) => command.run(),
+        Command::Cleanup(command) => command.run(),
+        Command::Demo(command) => command.run(),
         Command::Completions(command) => command.run(&mut Cli::command()),
         Command::Man(command) => command.run(&Cli::command()),
-        Command::Plan(command) => command.run(&global),
-        Command::Run(command) => command.run(&global),
+        Command::Plan(command) => command.run(),
+        Command::Run(command) => command.run(),
     };
     match result {
         Ok(exit) => exit.into(),
@@ -88,7 +86,15 @@ pub fn main() -> ExitCode {
 }
 
 /// Reads manifests and complains to standard error about what is wrong with them.
-fn load(paths: &[PathBuf], proxy: &ProxyOptions, mut on_change: impl FnMut(Change)) -> Loaded {
+///
+/// # Errors
+/// [`CliError::Input`] for what cannot be read at all: to go on would be to remove everything that
+/// may be in it.
+fn load(
+    paths: &[PathBuf],
+    proxy: &ProxyOptions,
+    mut on_change: impl FnMut(Change),
+) -> Result<Loaded, CliError> {
     let mut source = Source::new(&proxy.node_name());
     for path in paths {
         source.load(&Input::from(path.as_path()), &mut on_change);
@@ -99,13 +105,16 @@ fn load(paths: &[PathBuf], proxy: &ProxyOptions, mut on_change: impl FnMut(Chang
         complete: true,
     };
     for problem in source.take_problems() {
+        if problem.is_of_input() && paths.contains(&problem.file) {
+            return Err(CliError::Input(Box::new(problem)));
+        }
         loaded.complete &= problem.fault.severity() == Severity::Warning;
         loaded.problems += 1;
         eprintln!("{problem}");
     }
     // The process ends soon, and that returns the memory faster than piece by piece.
     core::mem::forget(source);
-    loaded
+    Ok(loaded)
 }
 
 /// What was read.
@@ -141,6 +150,9 @@ pub enum CliError {
     /// Waiting for changes and signals.
     #[error("cannot wait for changes: {0}")]
     Watch(std::io::Error),
+    /// A file or folder named on the command line that cannot be read.
+    #[error("{}: {}; nothing was changed", .0.file.display(), .0.fault)]
+    Input(Box<Problem>),
     /// The kernel does not let us change the table: no privilege, or another process owns it.
     #[error("{0}")]
     Refused(String),

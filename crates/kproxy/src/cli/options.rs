@@ -12,21 +12,45 @@ use svc_planner::config::{LocalDetector, NodePortAddresses};
 use svc_planner::plan::Family;
 use tracing_subscriber::filter::LevelFilter;
 
-use super::Format;
+use super::{Format, Printer};
 use crate::engine::{EngineError, KernelVersion, Netns, STATE_DIR, StateDir, kernel_version};
+
+/// Where to work.
+#[derive(Debug, Args)]
+pub struct Target {
+    /// Work in the network namespace NAME (as `ip netns` names it, or a path such as
+    /// /proc/PID/ns/net)
+    #[arg(long, value_name = "NAME")]
+    netns: Option<String>,
+}
+
+impl Target {
+    /// The network namespace to work in.
+    #[must_use]
+    pub fn netns(&self) -> Netns {
+        self.netns.as_deref().map_or(Netns::Current, Netns::from)
+    }
+}
+
+/// How to print.
+#[derive(Debug, Args)]
+pub struct Results {
+    /// How results are printed
+    #[arg(long, short, value_enum, default_value_t)]
+    output: Format,
+}
+
+impl Results {
+    /// Prints in the format asked for.
+    #[must_use]
+    pub fn printer(&self) -> Printer {
+        Printer::new(self.output)
+    }
+}
 
 /// Options of every command.
 #[derive(Debug, Args)]
 pub struct Global {
-    /// Work in the network namespace NAME (as `ip netns` names it, or a path such as
-    /// /proc/PID/ns/net)
-    #[arg(long, global = true, value_name = "NAME")]
-    netns: Option<String>,
-
-    /// How results are printed
-    #[arg(long, short, global = true, value_enum, default_value_t)]
-    pub(super) output: Format,
-
     /// Log more to standard error (-v what is done, -vv details)
     #[arg(long, short, global = true, action = ArgAction::Count)]
     verbose: u8,
@@ -37,12 +61,6 @@ pub struct Global {
 }
 
 impl Global {
-    /// The network namespace to work in.
-    #[must_use]
-    pub fn netns(&self) -> Netns {
-        self.netns.as_deref().map_or(Netns::Current, Netns::from)
-    }
-
     /// Sends logs to standard error, colours only to a terminal.
     pub(super) fn start_logging(&self) {
         let level = match self.verbose {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use svc_planner::plan::Datum;
 
-use super::{CliError, Exit, Global, Printer, ProxyOptions, load};
+use super::{CliError, Exit, Printer, ProxyOptions, Results, Target, load};
 use crate::engine::{Engine, RowChange, TABLE, WouldChange};
 
 /// Show what `apply` would change, without changing it
@@ -17,33 +17,48 @@ use crate::engine::{Engine, RowChange, TABLE, WouldChange};
 #[command(after_help = "Examples:
   kproxy plan -f manifests/
   kproxy plan -f cluster.json -o json | jq '.[].rows[] | .service'
-  kproxy plan -f manifests/; [ $? -eq 2 ] && echo 'something would change'")]
+  kproxy plan -f manifests/; [ $? -eq 2 ] && echo 'something would change'
+
+Exit codes:
+  0   nothing would change
+  1   failed
+  2   something would change
+  3   nothing would change, but part of the input was left out; standard error says what
+  64  wrong arguments")]
 pub(super) struct Plan {
     /// Manifests: files or folders of YAML or JSON, `-` for standard input
     #[arg(long, short, required = true, value_name = "FILE|DIR")]
     filename: Vec<PathBuf>,
 
     #[command(flatten)]
+    target: Target,
+
+    #[command(flatten)]
+    results: Results,
+
+    #[command(flatten)]
     proxy: ProxyOptions,
 }
 
 impl Plan {
-    pub(super) fn run(self, global: &Global) -> Result<Exit, CliError> {
-        let mut engine = Engine::open(&global.netns(), |family| self.proxy.config(family))?;
-        let state = self.proxy.state(&global.netns())?;
+    pub(super) fn run(self) -> Result<Exit, CliError> {
+        let mut engine = Engine::open(&self.target.netns(), |family| self.proxy.config(family))?;
+        let state = self.proxy.state(&self.target.netns())?;
         engine.adopt(state.as_ref())?;
-        load(&self.filename, &self.proxy, |change| engine.apply(change));
+        let loaded = load(&self.filename, &self.proxy, |change| engine.apply(change))?;
         let changes = engine.dry_run()?;
-        Printer::new(global.output).print(&changes, |out, changes| {
+        self.results.printer().print(&changes, |out, changes| {
             let colours = Printer::coloured();
             for family in changes {
                 text(out, family, colours);
             }
         })?;
-        Ok(if changes.is_empty() {
-            Exit::Done
-        } else {
+        Ok(if !changes.is_empty() {
             Exit::WouldChange
+        } else if !loaded.complete {
+            Exit::Incomplete
+        } else {
+            Exit::Done
         })
     }
 }

@@ -4,11 +4,11 @@ use core::str::FromStr;
 use core::time::Duration;
 use std::collections::HashSet;
 use std::os::fd::AsFd as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::{CliError, Exit, Global, ProxyOptions};
+use super::{CliError, Exit, ProxyOptions, Target};
 use crate::engine::{Engine, EngineError, Wait};
 use crate::ingest::Severity;
 use crate::manifest::{Input, Source};
@@ -21,16 +21,28 @@ const RETRY_LONGEST: Duration = Duration::from_secs(30);
 
 /// Keep the kernel programmed while manifests change
 ///
+/// A file counts as changed when its writer closes it, so files are best written elsewhere and moved
+/// in; mounted ConfigMaps work. A file that can no longer be read keeps serving what it served, and so
+/// does the folder when it is gone. A file outside that a link leads to is read with the link only.
+///
 /// Ends on SIGTERM and SIGINT and leaves the rules in place, so that connections and new flows go
 /// on; `kproxy cleanup` removes them.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   kproxy run --source dir:/etc/kproxy/manifests --cluster-cidr 10.244.0.0/16
-  kproxy run --source dir:manifests --netns blue -v")]
+  kproxy run --source dir:manifests --netns blue -v
+
+Exit codes:
+  0   asked to end
+  1   failed
+  64  wrong arguments")]
 pub(super) struct Run {
     /// Where Services come from: `dir:PATH`, a folder of YAML and JSON files, watched
     #[arg(long, value_name = "dir:PATH")]
     source: SourceSpec,
+
+    #[command(flatten)]
+    target: Target,
 
     #[command(flatten)]
     proxy: ProxyOptions,
@@ -53,11 +65,11 @@ impl FromStr for SourceSpec {
 }
 
 impl Run {
-    pub(super) fn run(self, global: &Global) -> Result<Exit, CliError> {
+    pub(super) fn run(self) -> Result<Exit, CliError> {
         let SourceSpec::Dir(folder) = &self.source;
         let signals = Signals::new().map_err(CliError::Watch)?;
-        let mut engine = Engine::open(&global.netns(), |family| self.proxy.config(family))?;
-        let state = self.proxy.state(&global.netns())?;
+        let mut engine = Engine::open(&self.target.netns(), |family| self.proxy.config(family))?;
+        let state = self.proxy.state(&self.target.netns())?;
         engine.adopt(state.as_ref())?;
         // Watched before it is read: what changes in between is read twice, and not missed.
         let mut watch = FolderWatch::new(folder).map_err(|error| CliError::Folder {
@@ -100,15 +112,12 @@ impl Run {
             }
             if changed {
                 let changes = watch.drain().map_err(CliError::Watch)?;
-                if changes.gone {
-                    return Err(CliError::Folder {
-                        folder: folder.clone(),
-                        error: std::io::ErrorKind::NotFound.into(),
+                log.folder(folder, changes.gone);
+                if !changes.gone {
+                    source.refresh(watch.folder(), changes.names(), |change| {
+                        engine.apply(change);
                     });
                 }
-                source.refresh(watch.folder(), changes.names(), |change| {
-                    engine.apply(change);
-                });
             }
         }
     }
@@ -128,6 +137,7 @@ fn fatal(error: &EngineError) -> Result<(), CliError> {
 #[derive(Debug, Default)]
 struct Log {
     reports: HashSet<String>,
+    folder_gone: bool,
 }
 
 impl Log {
@@ -140,11 +150,23 @@ impl Log {
         }
     }
 
+    fn folder(&mut self, folder: &Path, gone: bool) {
+        let folder = folder.display();
+        match (self.folder_gone, gone) {
+            (false, true) => {
+                tracing::error!("{folder}: gone; what it held is kept until it is back")
+            }
+            (true, false) => tracing::warn!("{folder}: back"),
+            _ => {}
+        }
+        self.folder_gone = gone;
+    }
+
     fn reports(&mut self, engine: &Engine) {
         let reports: HashSet<_> = engine
             .reports()
             .into_iter()
-            .map(|(family, report)| format!("{family:?}: {}: {}", report.port, report.reason))
+            .map(|(family, report)| format!("{family}: {}: {}", report.port, report.reason))
             .collect();
         for report in reports.difference(&self.reports) {
             tracing::error!("{report}");

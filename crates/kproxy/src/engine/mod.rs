@@ -146,10 +146,16 @@ impl<T: Transport> Engine<T> {
     pub fn save(&mut self, state: &StateDir) -> Result<(), EngineError> {
         for family in &self.families {
             match family.planner.snapshot() {
-                Some(snapshot) => {
-                    let digest = state::digest(&mut self.connection, family.family)?;
-                    state.save(family.family, &state::Saved { digest, snapshot })?;
-                }
+                Some(snapshot) => match state::digest(&mut self.connection, family.family) {
+                    Ok(digest) => {
+                        state.save(family.family, &state::Saved { digest, snapshot })?;
+                    }
+                    // Somebody deleted the table.
+                    Err(error) if error.errno() == Some(Errno::ENOENT) => {
+                        state.remove(family.family);
+                    }
+                    Err(error) => return Err(error.into()),
+                },
                 None => state.remove(family.family),
             }
         }
@@ -423,9 +429,9 @@ impl<T: Transport> Engine<T> {
         let Some(state) = self.families.get_mut(index) else {
             return Ok(());
         };
-        if let Some(inventory) = inventory::read(&mut self.connection, state.family)? {
-            state.planner.rebuild(inventory);
-        }
+        // A table that is gone is one with nothing in it.
+        let found = inventory::read(&mut self.connection, state.family)?;
+        state.planner.rebuild(found.unwrap_or_default());
         state.rebuilt = true;
         Ok(())
     }

@@ -65,7 +65,7 @@ impl fmt::Display for Applied {
         let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
         write!(
             f,
-            "{:?}: {} operations, {} rows, {} bytes: plan {:.3} ms, encode {:.3} ms, commit {:.3} ms",
+            "{}: {} operations, {} rows, {} bytes: plan {:.3} ms, encode {:.3} ms, commit {:.3} ms",
             self.family,
             self.operations,
             self.rows,

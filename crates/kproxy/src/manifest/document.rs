@@ -30,6 +30,8 @@ pub enum Object<'a> {
     Node(Node<'a>),
     /// A ServiceCIDR.
     ServiceCidr(ServiceCidr<'a>),
+    /// A list, which is read item by item.
+    List,
     /// A kind that is none of ours.
     Other,
     /// An object that does not say what it is.
@@ -78,6 +80,7 @@ impl<'de> Visitor<'de> for ObjectSeed {
                 Field::Ports if parts.may_be_slice() => {
                     parts.slice.ports = or_default::<_, Vec<EndpointPort<'de>>>(&mut map)?;
                 }
+                Field::Items => parts.is_list = map.next_value::<Option<IgnoredAny>>()?.is_some(),
                 _ => {
                     map.next_value::<IgnoredAny>()?;
                 }
@@ -98,6 +101,7 @@ enum Field {
     AddressType,
     Endpoints,
     Ports,
+    Items,
     #[serde(other)]
     Other,
 }
@@ -122,6 +126,7 @@ struct Parts<'de> {
     cidr: ServiceCidr<'de>,
     waiting_spec: Option<Value>,
     waiting_status: Option<Value>,
+    is_list: bool,
 }
 
 impl<'de> Parts<'de> {
@@ -164,6 +169,9 @@ impl<'de> Parts<'de> {
     }
 
     fn finish<E: serde::de::Error>(mut self) -> Result<Object<'de>, E> {
+        if self.is_list {
+            return Ok(Object::List);
+        }
         let spec = self.waiting_spec.take();
         let status = self.waiting_status.take();
         Ok(match self.known() {
@@ -211,52 +219,45 @@ fn late<'de, T: Deserialize<'de>, E: serde::de::Error>(
     Ok(())
 }
 
-/// Identity of an object that could not be read in full, for messages.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Probe<'a> {
-    #[serde(borrow)]
-    api_version: Option<Text<'a>>,
-    #[serde(borrow)]
-    kind: Option<Text<'a>>,
-    #[serde(borrow)]
-    metadata: Option<ProbeMetadata<'a>>,
+/// Identity of an object that could not be read in full, for messages: whatever is there, of
+/// whatever type.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Probe {
+    api_version: Value,
+    kind: Value,
+    metadata: Value,
 }
 
-#[derive(Deserialize)]
-struct ProbeMetadata<'a> {
-    #[serde(borrow)]
-    name: Option<Text<'a>>,
-    #[serde(borrow)]
-    namespace: Option<Text<'a>>,
-}
-
-impl Probe<'_> {
+impl Probe {
     /// Kind of the items of a list with this head.
     pub(super) fn items_kind(&self) -> Option<Kind> {
-        Kind::of_list(self.api_version.as_ref()?, self.kind.as_ref()?)
+        Kind::of_list(self.api_version.as_str()?, self.kind.as_str()?)
     }
 
     /// Whether the object is one of ours, given the kind its list declares.
     pub(super) fn is_ours(&self, default: Option<Kind>) -> bool {
         match (&self.api_version, &self.kind) {
-            (Some(version), Some(kind)) => Kind::of(version, kind).is_some(),
-            (None, None) => default.is_some(),
-            _ => false,
+            (Value::String(version), Value::String(kind)) => Kind::of(version, kind).is_some(),
+            (Value::Null, Value::Null) => default.is_some(),
+            // Nobody knows: better told than left out in silence.
+            _ => true,
         }
     }
 
     /// Kind, namespace and name as far as known.
     pub(super) fn describe(&self, default: Option<Kind>) -> String {
-        let kind = match (&self.kind, default) {
+        let kind = match (self.kind.as_str(), default) {
             (Some(kind), _) => kind,
             (None, Some(kind)) => kind.name(),
             (None, None) => "object",
         };
-        let metadata = self.metadata.as_ref();
-        let name = metadata.and_then(|metadata| metadata.name.as_deref());
-        let namespace = metadata.and_then(|metadata| metadata.namespace.as_deref());
-        match (namespace, name) {
+        let word = |field: &str| match self.metadata.get(field)? {
+            Value::String(word) => Some(word.clone()),
+            Value::Number(number) => Some(number.to_string()),
+            _ => None,
+        };
+        match (word("namespace"), word("name")) {
             (Some(namespace), Some(name)) => format!("{kind} {namespace}/{name}"),
             (None, Some(name)) => format!("{kind} {name}"),
             _ => format!("{kind} without a name"),

@@ -6,7 +6,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The manifests of `folder`, sorted by name: files ending in `.yaml`, `.yml` or `.json`, not
-/// hidden, symbolic links followed, folders inside not entered (as `kubectl apply -f`). A mounted
+/// hidden, symbolic links followed (one that leads nowhere is listed, too, so that somebody
+/// notices), folders inside not entered (as `kubectl apply -f`). A mounted
 /// ConfigMap fits: its files are links through the hidden link `..data`.
 ///
 /// # Errors
@@ -15,7 +16,7 @@ pub fn manifests_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
-        if is_manifest(&path) && path.is_file() {
+        if is_manifest(&path) && fs::metadata(&path).map_or(true, |it| it.is_file()) {
             files.push(path);
         }
     }

@@ -20,24 +20,36 @@ pub(super) fn read(window: &mut Window<impl Read>, sink: &mut impl Sink) {
             document,
             item: None,
         };
-        match self::document(window, at, sink) {
+        match self::document(window, at, Depth::Top, sink) {
             Ok(true) => document += 1,
             Ok(false) => return,
-            Err(Stop::Cut(Cut::Io(error))) => return sink.fault(at, error.into()),
-            Err(Stop::Cut(Cut::End)) => {
-                return sink.fault(at, stopped(window.line(), "the text ends inside a value"));
-            }
-            Err(Stop::Cut(Cut::Missing)) => {
-                return sink.fault(at, expected(window.line(), "a value"));
-            }
-            Err(Stop::Expected(what)) => return sink.fault(at, expected(window.line(), what)),
+            Err(stop) => return sink.fault(at, stop.fault(window.line())),
         }
     }
+}
+
+/// Where in a document we are: a list may hold lists, as `kubectl` accepts it, but no deeper ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Depth {
+    Top,
+    Item,
+    ItemOfItem,
 }
 
 enum Stop {
     Cut(Cut),
     Expected(&'static str),
+}
+
+impl Stop {
+    fn fault(self, line: usize) -> Fault {
+        match self {
+            Self::Cut(Cut::Io(error)) => error.into(),
+            Self::Cut(Cut::End) => stopped(line, "the text ends inside a value"),
+            Self::Cut(Cut::Missing) => expected(line, "a value"),
+            Self::Expected(what) => expected(line, what),
+        }
+    }
 }
 
 impl<T: Into<Cut>> From<T> for Stop {
@@ -50,8 +62,13 @@ impl<T: Into<Cut>> From<T> for Stop {
 fn document(
     window: &mut Window<impl Read>,
     at: Position,
+    depth: Depth,
     sink: &mut impl Sink,
 ) -> Result<bool, Stop> {
+    if depth == Depth::Top && window.peek()? == Some(b'-') {
+        // Between documents, where a YAML parser accepts it.
+        window.skip_prefix(b"---")?;
+    }
     match window.peek()? {
         None => return Ok(false),
         Some(b'{') => {}
@@ -71,7 +88,7 @@ fn document(
                         items_kind(window.marked())
                     };
                     list = true;
-                    items(window, kind, at, sink)?;
+                    items(window, kind, at, depth, sink)?;
                 } else {
                     window.skip_value()?;
                 }
@@ -87,7 +104,7 @@ fn document(
     }
     window.skip();
     if !list {
-        object(window.marked(), None, window.mark_line(), at, sink);
+        object((window.marked(), window.mark_line()), None, at, depth, sink);
     }
     Ok(true)
 }
@@ -112,6 +129,7 @@ fn items(
     window: &mut Window<impl Read>,
     kind: Option<Kind>,
     at: Position,
+    depth: Depth,
     sink: &mut impl Sink,
 ) -> Result<(), Stop> {
     window.skip();
@@ -123,11 +141,16 @@ fn items(
             Some(b'{') => {
                 window.set_mark();
                 window.skip_value()?;
-                let at = Position {
-                    item: Some(index),
-                    ..at
+                // An item of an inner list goes by the place of its list.
+                let (at, depth) = match depth {
+                    Depth::Top => {
+                        let item = Some(index);
+                        (Position { item, ..at }, Depth::Item)
+                    }
+                    Depth::Item | Depth::ItemOfItem => (at, Depth::ItemOfItem),
                 };
-                object(window.marked(), kind, window.mark_line(), at, sink);
+                let text = (window.marked(), window.mark_line());
+                object(text, kind, at, depth, sink);
                 index += 1;
             }
             Some(_) => return Err(Stop::Expected("an object, `,` or `]`")),
@@ -142,18 +165,25 @@ fn items(
 fn items_kind(head: &[u8]) -> Option<Kind> {
     let mut head = core::str::from_utf8(head).ok()?.to_owned();
     head.push_str("null}");
-    let probe: Probe<'_> = serde_json::from_str(&head).ok()?;
+    let probe: Probe = serde_json::from_str(&head).ok()?;
     probe.items_kind()
 }
 
-/// Reads one object, naming the field that does not fit.
-fn object(bytes: &[u8], kind: Option<Kind>, line: usize, at: Position, sink: &mut impl Sink) {
+/// Reads one object, which starts at `line`, naming the field that does not fit.
+fn object(
+    (bytes, line): (&[u8], usize),
+    kind: Option<Kind>,
+    at: Position,
+    depth: Depth,
+    sink: &mut impl Sink,
+) {
     let text = match core::str::from_utf8(bytes) {
         Ok(text) => text,
         Err(error) => return sink.fault(at, stopped(line, &error.to_string())),
     };
     let mut deserializer = Deserializer::from_str(text);
     let error = match (ObjectSeed { kind }).deserialize(&mut deserializer) {
+        Ok(Object::List) => return inner_list(bytes, line, at, depth, sink),
         Ok(object) => return sink.object(at, object),
         Err(error) => error,
     };
@@ -178,9 +208,23 @@ fn object(bytes: &[u8], kind: Option<Kind>, line: usize, at: Position, sink: &mu
     }
 }
 
+/// Reads the items of a list that is an item itself.
+fn inner_list(bytes: &[u8], line: usize, at: Position, depth: Depth, sink: &mut impl Sink) {
+    if depth == Depth::ItemOfItem {
+        return sink.fault(at, stopped(line, TOO_DEEP));
+    }
+    let mut window = Window::new(bytes);
+    if let Err(stop) = document(&mut window, at, Depth::Item, sink) {
+        sink.fault(at, stop.fault(line + window.line() - 1));
+    }
+}
+
+/// What is said of a list three lists deep.
+pub(super) const TOO_DEEP: &str = "lists in lists in lists are not read";
+
 /// Reports an object of ours that does not fit its type; others are none of our business.
 pub(super) fn shape_fault(
-    probe: Option<Probe<'_>>,
+    probe: Option<Probe>,
     kind: Option<Kind>,
     path: &str,
     error: &serde_json::Error,
@@ -195,9 +239,24 @@ pub(super) fn shape_fault(
     let fault = Fault::Shape {
         object,
         path: path.to_owned(),
-        message: without_place(error),
+        message: in_words_of_the_api(&without_place(error)),
     };
     sink.fault(at, fault);
+}
+
+/// Names the expected type as users of the API know it, not as Rust does.
+fn in_words_of_the_api(message: &str) -> String {
+    let Some((found, expected)) = message.split_once(", expected ") else {
+        return message.to_owned();
+    };
+    let expected = match expected {
+        "i64" => "an integer",
+        "a sequence" => "a list",
+        "a map" => "an object",
+        expected if expected.starts_with("struct ") => "an object",
+        expected => expected,
+    };
+    format!("{found}, expected {expected}")
 }
 
 /// serde_json's message without " at line 1 column 2", which would count from the object.

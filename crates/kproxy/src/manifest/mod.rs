@@ -31,18 +31,34 @@ pub(crate) trait Sink {
     fn fault(&mut self, at: Position, fault: Fault);
 }
 
-/// Reads all documents of a text and returns its length in bytes. JSON, told by its first character,
-/// is read piece by piece, YAML as a whole.
+/// How much there was to read.
+pub(crate) struct Length {
+    /// Bytes.
+    pub(crate) bytes: u64,
+    /// Nothing but blanks.
+    pub(crate) blank: bool,
+}
+
+/// Reads all documents of a text and returns its length. JSON, told by its first characters, is read
+/// piece by piece, YAML as a whole.
 ///
 /// # Errors
 /// Of the first read; later ones are told to `sink`.
-pub(crate) fn read(reader: impl Read, sink: &mut impl Sink) -> io::Result<u64> {
+pub(crate) fn read(reader: impl Read, sink: &mut impl Sink) -> io::Result<Length> {
     let mut window = Window::new(reader);
     window.skip_prefix("\u{feff}".as_bytes())?;
     window.set_mark();
-    if window.peek()? == Some(b'{') {
+    let first = window.peek()?;
+    // A brace and a bare word is YAML.
+    window.skip();
+    let is_json = first == Some(b'{') && matches!(window.peek()?, None | Some(b'"' | b'}'));
+    window.back();
+    if is_json {
         json::read(&mut window, sink);
-        return Ok(window.bytes());
+        return Ok(Length {
+            bytes: window.bytes(),
+            blank: false,
+        });
     }
     let text = window.into_rest()?;
     match core::str::from_utf8(&text) {
@@ -56,7 +72,10 @@ pub(crate) fn read(reader: impl Read, sink: &mut impl Sink) -> io::Result<u64> {
             sink.fault(at, fault.into());
         }
     }
-    Ok(u64::try_from(text.len()).unwrap_or(u64::MAX))
+    Ok(Length {
+        bytes: u64::try_from(text.len()).unwrap_or(u64::MAX),
+        blank: first.is_none(),
+    })
 }
 
 #[cfg(test)]

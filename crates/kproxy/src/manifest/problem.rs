@@ -72,6 +72,9 @@ pub enum Fault {
     /// A file that could not be read.
     #[error("{0}")]
     Io(#[from] io::Error),
+    /// A file that was asked for by name and is empty.
+    #[error("there is nothing in it")]
+    Blank,
 }
 
 impl Fault {
@@ -83,6 +86,15 @@ impl Fault {
             Self::Duplicate { .. } => Severity::Warning,
             _ => Severity::Error,
         }
+    }
+}
+
+impl Problem {
+    /// Whether nothing is known of the whole file: it cannot be read, or it is blank where its
+    /// writer has probably failed. That says nothing about the objects that should be in it.
+    #[must_use]
+    pub fn is_of_input(&self) -> bool {
+        self.position.is_none() && matches!(self.fault, Fault::Io(_) | Fault::Blank)
     }
 }
 

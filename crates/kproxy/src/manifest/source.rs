@@ -67,6 +67,8 @@ type Objects = HashSet<Arc<ObjectId>, RandomState>;
 struct FileState {
     key: Option<FileKey>,
     objects: Objects,
+    /// There is nothing in it.
+    blank: bool,
 }
 
 impl Source {
@@ -88,6 +90,7 @@ impl Source {
             Input::Stdin => {
                 let name = Arc::new(PathBuf::from("-"));
                 self.take(&name, None, io::stdin().lock(), &mut on_change);
+                self.complain_if_blank(&name);
             }
             Input::Path(path) if path.is_dir() => match manifests_in(path) {
                 Ok(files) => files
@@ -95,7 +98,10 @@ impl Source {
                     .for_each(|file| self.read(file, &mut on_change)),
                 Err(error) => self.complain(path, error),
             },
-            Input::Path(path) => self.read(path.clone(), &mut on_change),
+            Input::Path(path) => {
+                self.read(path.clone(), &mut on_change);
+                self.complain_if_blank(path);
+            }
         }
     }
 
@@ -143,7 +149,13 @@ impl Source {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
                     self.complain(&path, error);
                 }
-                _ => self.forget(&path, &mut on_change),
+                Err(error) => {
+                    if path.is_symlink() {
+                        self.complain(&path, error);
+                    }
+                    self.forget(&path, &mut on_change);
+                }
+                Ok(_) => self.forget(&path, &mut on_change),
             }
         }
     }
@@ -157,6 +169,21 @@ impl Source {
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.stats
+    }
+
+    /// A program that fails leaves nothing in its output; that is no order to remove everything.
+    fn complain_if_blank(&mut self, path: &Path) {
+        if self
+            .files
+            .get(&path.to_owned())
+            .is_some_and(|file| file.blank)
+        {
+            self.problems.push(Problem {
+                file: Arc::new(path.to_owned()),
+                position: None,
+                fault: Fault::Blank,
+            });
+        }
     }
 
     fn complain(&mut self, path: &Path, error: io::Error) {
@@ -205,14 +232,14 @@ impl Source {
             complete,
             ..
         } = reading;
-        let read_all = match read {
-            Ok(bytes) => {
-                self.stats.bytes += bytes;
-                true
+        let (read_all, blank) = match read {
+            Ok(length) => {
+                self.stats.bytes += length.bytes;
+                (true, length.blank)
             }
             Err(error) => {
                 self.complain(name, error);
-                false
+                (false, false)
             }
         };
         if complete && read_all {
@@ -223,7 +250,11 @@ impl Source {
             // What used to be in the unreadable part stays until it can be read again.
             now.extend(before);
         }
-        let state = FileState { key, objects: now };
+        let state = FileState {
+            key,
+            objects: now,
+            blank,
+        };
         self.files.insert(Arc::clone(name), state);
     }
 
@@ -362,7 +393,8 @@ impl<F: FnMut(Change)> Sink for Reading<'_, F> {
                 &api,
                 ingest::service_cidr,
             ),
-            Object::Other => self.source.stats.ignored += 1,
+            // Whoever reads the text takes lists apart.
+            Object::List | Object::Other => self.source.stats.ignored += 1,
             Object::Unknown => self.fault(at, Fault::NoKind),
         }
     }

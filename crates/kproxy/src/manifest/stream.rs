@@ -76,6 +76,12 @@ impl<R: Read> Window<R> {
         self.mark_line = self.line;
     }
 
+    /// Goes back to the mark.
+    pub(super) fn back(&mut self) {
+        self.next = self.mark;
+        self.line = self.mark_line;
+    }
+
     /// Everything from the mark to the next byte.
     pub(super) fn marked(&self) -> &[u8] {
         self.buffer.get(self.mark..self.next).unwrap_or_default()

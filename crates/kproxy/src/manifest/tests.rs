@@ -118,6 +118,62 @@ fn documents_follow_one_another() {
 }
 
 #[test]
+fn json_and_yaml_are_told_apart() {
+    let second = SERVICE.replace("\"a\"", "\"b\"");
+    let marked = format!("---\n{SERVICE}\n---\n{second}\n");
+    let both = ["+a 10.0.0.1", "+b 10.0.0.1"];
+    for text in [marked.trim_start_matches("---\n"), &marked] {
+        let (changes, problems) = read("a", text);
+        assert_eq!(changes, both, "{text}");
+        assert_eq!(problems, Vec::<String>::new(), "{text}");
+    }
+    let flow = "\n{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {clusterIP: 10.0.0.1}}\n---\n[";
+    let (changes, problems) = read("a", flow);
+    assert_eq!(changes, ["+a 10.0.0.1"]);
+    let named = problems[0].starts_with("document 2: error: line 4, column ");
+    assert!(problems.len() == 1 && named, "{problems:?}");
+}
+
+#[test]
+fn a_yaml_error_names_one_place() {
+    let text = format!("{SERVICE}\n---\nkind: Service\nkind: Service\n");
+    let (changes, problems) = read("a", &format!("# YAML\n{text}"));
+    assert_eq!(changes, ["+a 10.0.0.1"]);
+    assert_eq!(
+        problems,
+        [
+            "document 2: error: line 5, column 1: duplicate mapping key: kind; \
+             the rest of the document was not read"
+        ]
+    );
+}
+
+#[test]
+fn an_object_is_named_whatever_its_fields_are() {
+    let odd = SERVICE.replace("\"a\"", "17");
+    let (changes, problems) = read("a", &odd);
+    assert_eq!(changes, Vec::<String>::new());
+    assert_eq!(
+        problems,
+        [
+            "document 1: error: Service 17: metadata.name: invalid type: integer `17`, \
+             expected a string"
+        ]
+    );
+    let deep =
+        r#"{"kind":"List","items":[{"kind":"List","items":[{"kind":"List","items":[{}]}]}]}"#;
+    for (name, text) in [("json", deep.to_owned()), ("yaml", format!("#\n{deep}"))] {
+        let (_, problems) = read(name, &text);
+        let named = problems[0].contains("items[0]: error: ");
+        assert!(problems.len() == 1 && named, "{problems:?}");
+        assert!(
+            problems[0].ends_with("lists in lists in lists are not read"),
+            "{problems:?}"
+        );
+    }
+}
+
+#[test]
 fn a_bad_item_costs_itself_and_is_named() {
     let item = |name: &str, spec: &str| {
         format!(
@@ -138,7 +194,7 @@ fn a_bad_item_costs_itself_and_is_named() {
     let (changes, problems) = read("l.json", &list);
     assert_eq!(changes, ["+a 10.0.0.1", "+e 10.0.0.5"]);
     let expected = [
-        "document 1: items[1]: error: Service b: spec.ports[1].port: invalid type: string \"http\", expected i64",
+        "document 1: items[1]: error: Service b: spec.ports[1].port: invalid type: string \"http\", expected an integer",
         "document 1: items[2]: error: line 4, column 81: expected `:`",
         "document 1: items[3]: error: kind or apiVersion is missing",
         "document 1: error: line 7, column 1: expected an object, `,` or `]`; nothing behind it was read",

@@ -6,8 +6,8 @@ use core::fmt;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-use super::document::ObjectSeed;
-use super::json::shape_fault;
+use super::document::{Object, ObjectSeed};
+use super::json::{TOO_DEEP, shape_fault};
 use super::{Fault, Position, Sink};
 use crate::api::{Kind, Text};
 
@@ -18,14 +18,14 @@ pub(super) fn read(text: &str, sink: &mut impl Sink) {
             document: document + 1,
             item: None,
         };
-        let seed = YamlDocument { at, sink };
+        let seed = YamlDocument { at, line, sink };
         let parsed = serde_saphyr::with_deserializer_from_str_with_options(
             part,
             options(part.len()),
             |deserializer| seed.deserialize(deserializer),
         );
         match parsed {
-            Ok(Some(value)) => object(&value, None, at, sink),
+            Ok(Some(value)) => object(&value, None, at, line, sink),
             Ok(None) => {}
             Err(error) => {
                 let place = error.location();
@@ -33,12 +33,31 @@ pub(super) fn read(text: &str, sink: &mut impl Sink) {
                 let fault = Fault::Syntax {
                     line: line + place.map_or(0, |place| number(place.line()).saturating_sub(1)),
                     column: place.map_or(0, |place| number(place.column())),
-                    message: error.without_snippet().to_string(),
+                    message: without_place(&error.without_snippet().to_string()),
                 };
                 sink.fault(at, fault);
             }
         }
     }
+}
+
+/// The parser's message without its own places, which count from the document's start, and without
+/// its advice to programmers.
+fn without_place(message: &str) -> String {
+    let end = [
+        " at line ",
+        " (defined at ",
+        " (used at ",
+        ", set DuplicateKeyPolicy",
+    ]
+    .iter()
+    .filter_map(|place| message.find(place))
+    .min();
+    let message = message.get(..end.unwrap_or(message.len()));
+    format!(
+        "{}; the rest of the document was not read",
+        message.unwrap_or_default()
+    )
 }
 
 /// Texts between document markers, each with the line it starts on; empty ones are left out.
@@ -90,6 +109,7 @@ fn options(len: usize) -> serde_saphyr::Options {
 /// Reads a document: a list's items are handed on, anything else is returned.
 struct YamlDocument<'s, S> {
     at: Position,
+    line: usize,
     sink: &'s mut S,
 }
 
@@ -161,18 +181,43 @@ impl<'de, S: Sink> Visitor<'de> for YamlItems<'_, '_, S> {
                 item: Some(index),
                 ..self.document.at
             };
-            object(&value, self.kind, at, self.document.sink);
+            match value.get("items") {
+                Some(Value::Array(items)) => {
+                    let word = |field: &str| value.get(field).and_then(Value::as_str);
+                    let kind = word("apiVersion")
+                        .zip(word("kind"))
+                        .and_then(|(version, kind)| Kind::of_list(version, kind));
+                    for item in items {
+                        object(item, kind, at, self.document.line, self.document.sink);
+                    }
+                }
+                _ => object(
+                    &value,
+                    self.kind,
+                    at,
+                    self.document.line,
+                    self.document.sink,
+                ),
+            }
             index += 1;
         }
         Ok(())
     }
 }
 
-/// Reads one object out of its tree, naming the field that does not fit.
-fn object(value: &Value, kind: Option<Kind>, at: Position, sink: &mut impl Sink) {
+/// Reads one object out of its tree, naming the field that does not fit. `line` is its document's.
+fn object(value: &Value, kind: Option<Kind>, at: Position, line: usize, sink: &mut impl Sink) {
     let mut track = serde_path_to_error::Track::new();
     let tracking = serde_path_to_error::Deserializer::new(value, &mut track);
     match (ObjectSeed { kind }).deserialize(tracking) {
+        Ok(Object::List) => sink.fault(
+            at,
+            Fault::Syntax {
+                line,
+                column: 1,
+                message: TOO_DEEP.to_owned(),
+            },
+        ),
         Ok(object) => sink.object(at, object),
         Err(error) => {
             let probe = serde::Deserialize::deserialize(value).ok();

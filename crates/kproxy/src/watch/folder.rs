@@ -2,7 +2,8 @@
 //!
 //! A file counts as changed when its writer closes it, or when it is moved in or out, linked or
 //! deleted; never while it is being written. Mounted ConfigMaps replace the hidden link `..data`,
-//! through which all their files go: then all files may have changed.
+//! through which all their files go: then all files may have changed. A folder that is deleted or
+//! moved away is waited for, by watching its parent.
 
 use core::mem::MaybeUninit;
 use std::collections::HashSet;
@@ -23,7 +24,7 @@ pub struct FolderChanges {
     pub names: HashSet<PathBuf>,
     /// Any entry may have changed.
     pub all: bool,
-    /// The folder itself is gone.
+    /// The folder itself is gone, and waited for.
     pub gone: bool,
 }
 
@@ -46,6 +47,8 @@ impl FolderChanges {
 pub struct FolderWatch {
     inotify: OwnedFd,
     folder: PathBuf,
+    /// The folder is gone; its parent is what is watched.
+    waiting: bool,
 }
 
 impl FolderWatch {
@@ -54,19 +57,17 @@ impl FolderWatch {
     /// # Errors
     /// ENOTDIR and ENOENT for what is no folder; ENOSPC when the user's watches are used up.
     pub fn new(folder: &Path) -> io::Result<Self> {
-        let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         let events = WatchFlags::CLOSE_WRITE
             | WatchFlags::MOVED_TO
             | WatchFlags::MOVED_FROM
             | WatchFlags::CREATE
             | WatchFlags::DELETE
             | WatchFlags::DELETE_SELF
-            | WatchFlags::MOVE_SELF
-            | WatchFlags::ONLYDIR;
-        inotify::add_watch(&inotify, folder, events)?;
+            | WatchFlags::MOVE_SELF;
         Ok(Self {
-            inotify,
+            inotify: watch(folder, events)?,
             folder: folder.to_owned(),
+            waiting: false,
         })
     }
 
@@ -79,8 +80,43 @@ impl FolderWatch {
     /// Everything that happened until now, as one change; does not wait.
     ///
     /// # Errors
-    /// Of `read(2)`.
+    /// Of `read(2)`; of watching the parent of a folder that is gone.
     pub fn drain(&mut self) -> io::Result<FolderChanges> {
+        let changes = self.read()?;
+        if changes.gone || self.waiting {
+            return self.reopen();
+        }
+        Ok(changes)
+    }
+
+    /// Watches the folder again if it is back, else its parent.
+    fn reopen(&mut self) -> io::Result<FolderChanges> {
+        if !self.waiting {
+            let parent = match self.folder.parent() {
+                Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+                Some(parent) => parent,
+                None => return Err(io::ErrorKind::NotFound.into()),
+            };
+            self.inotify = watch(parent, WatchFlags::CREATE | WatchFlags::MOVED_TO)?;
+            self.waiting = true;
+        }
+        // After the parent is watched: what is made in between is not missed.
+        match Self::new(&self.folder) {
+            Ok(back) => {
+                *self = back;
+                Ok(FolderChanges {
+                    all: true,
+                    ..FolderChanges::default()
+                })
+            }
+            Err(_) => Ok(FolderChanges {
+                gone: true,
+                ..FolderChanges::default()
+            }),
+        }
+    }
+
+    fn read(&self) -> io::Result<FolderChanges> {
         let mut changes = FolderChanges::default();
         let mut buffer = [MaybeUninit::uninit(); 16 << 10];
         let mut reader = Reader::new(&self.inotify, &mut buffer);
@@ -114,6 +150,13 @@ impl FolderWatch {
             changes.names.insert(name.to_owned());
         }
     }
+}
+
+/// An inotify instance for a folder.
+fn watch(folder: &Path, events: WatchFlags) -> io::Result<OwnedFd> {
+    let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+    inotify::add_watch(&inotify, folder, events | WatchFlags::ONLYDIR)?;
+    Ok(inotify)
 }
 
 /// Whether a new entry has its content already: a symbolic link, or a further name of a file.
@@ -179,10 +222,21 @@ mod tests {
     }
 
     #[test]
-    fn the_folder_can_go() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut watch = FolderWatch::new(folder.path()).unwrap();
-        drop(folder);
+    fn the_folder_can_go_and_come_back() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = parent.path().join("manifests");
+        fs::create_dir(&folder).unwrap();
+        let mut watch = FolderWatch::new(&folder).unwrap();
+        fs::rename(&folder, parent.path().join("away")).unwrap();
+        assert!(watch.drain().unwrap().gone);
+        fs::create_dir(parent.path().join("another")).unwrap();
+        assert!(watch.drain().unwrap().gone);
+        fs::rename(parent.path().join("away"), &folder).unwrap();
+        let back = watch.drain().unwrap();
+        assert!(back.all && !back.gone, "{back:?}");
+        fs::write(folder.join("a.yaml"), "").unwrap();
+        assert_eq!(names(&watch.drain().unwrap()), ["a.yaml"]);
+        fs::remove_dir_all(&folder).unwrap();
         assert!(watch.drain().unwrap().gone);
         assert!(FolderWatch::new(Path::new("/no/such/folder")).is_err());
     }

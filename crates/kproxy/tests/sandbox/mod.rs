@@ -95,8 +95,12 @@ impl Sandbox {
 
     /// Starts `kproxy run` on the folder.
     pub(crate) fn start(&self) -> Running {
-        let source = format!("dir:{}", self.folder().display());
-        let mut command = self.command(&["run", "--source", &source]);
+        self.run(&format!("dir:{}", self.folder().display()))
+    }
+
+    /// Starts `kproxy run` on a source.
+    pub(crate) fn run(&self, source: &str) -> Running {
+        let mut command = self.command(&["run", "--source", source]);
         Running(command.stderr(Stdio::null()).spawn().unwrap())
     }
 
