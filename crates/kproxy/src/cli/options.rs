@@ -91,8 +91,8 @@ pub struct ProxyOptions {
     #[arg(long, value_name = "NAME")]
     node_name: Option<String>,
 
-    /// Range of the cluster's pods, one per IP family, separated by a comma: traffic from elsewhere
-    /// to ClusterIPs is masqueraded
+    /// Range of the cluster's pods, one per IP family, separated by a comma (of several of a family
+    /// the first counts): traffic from elsewhere to ClusterIPs is masqueraded
     #[arg(long, value_name = "CIDR", value_delimiter = ',')]
     cluster_cidr: Vec<IpNet>,
 

@@ -12,7 +12,8 @@ use crate::engine::{Engine, RowChange, TABLE, WouldChange};
 /// Show what `apply` would change, without changing it
 ///
 /// Reads the rows in question from the kernel one by one and shows what they hold now beside what
-/// they would hold.
+/// they would hold. Not to be asked while `kproxy run` is at work in the same network namespace: what
+/// its rows stand for is known to it alone.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   kproxy plan -f manifests/
