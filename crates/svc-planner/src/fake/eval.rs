@@ -278,10 +278,7 @@ impl Walk<'_> {
                     self.mark ^= bits;
                     true
                 }
-                Statement::InSet { key, set, invert } => {
-                    let found = self.lookup(key, set).is_some();
-                    self.reader.is_member(found) != *invert
-                }
+                Statement::InSet { key, set, invert } => self.lookup(key, set).is_some() != *invert,
                 Statement::ScratchFromMap { key, map } => match self.lookup(key, map) {
                     Some(Datum::Route(route)) => {
                         self.scratch = route.0;

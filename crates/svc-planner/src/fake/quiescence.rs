@@ -8,16 +8,13 @@
 //!
 //! What is right is derived from the same states, each looked at as a whole:
 //!
-//! - a packet is only delivered where some generation in sight would have delivered it, whatever
-//!   sets of addresses it is looked up in before (a node port that comes while an address goes may
-//!   be served on it for a moment);
+//! - a packet is only delivered where some generation in sight would have delivered it;
 //! - if all generations in sight deliver it whatever the random numbers are, it is delivered.
 //!
 //! [`check_order`] looks at the objects instead of packets: chains come before the rows that lead
 //! to them and go after them.
 
 use core::fmt;
-use core::ops::RangeInclusive;
 use core::time::Duration;
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -86,6 +83,20 @@ pub struct Windows {
 /// Checks the packets against the kernel's whole history; one violation a packet at most.
 #[must_use]
 pub fn check(kernel: &Kernel, windows: Windows, packets: &[Packet], host: &Host) -> Vec<Violation> {
+    check_with_owners(kernel, windows, packets, host, &|_, _| false)
+}
+
+/// As [`check`], but knows more than the states tell: whether a packet is for a Service that has, or
+/// had, an endpoint. When a Service's address goes while its endpoint is replaced, a packet may
+/// reach the new endpoint through the old address.
+#[must_use]
+pub fn check_with_owners(
+    kernel: &Kernel,
+    windows: Windows,
+    packets: &[Packet],
+    host: &Host,
+    is_own: &dyn Fn(&Packet, &Endpoint) -> bool,
+) -> Vec<Violation> {
     let timeline = Timeline::new(kernel);
     packets
         .iter()
@@ -107,9 +118,17 @@ pub fn check(kernel: &Kernel, windows: Windows, packets: &[Packet], host: &Host)
                     let view = View {
                         until,
                         late: Some((&timeline, windows.settle)),
-                        any_member: false,
                     };
-                    violation(kernel, packet, host, entered, view, seen)
+                    let outcomes = || outcomes(kernel, packet, host, entered, view);
+                    let (wrong, expected) =
+                        wrong(seen, outcomes, |endpoint| is_own(packet, endpoint))?;
+                    Some(Violation {
+                        packet: packet.clone(),
+                        entered,
+                        until,
+                        outcome: Box::new(wrong),
+                        expected,
+                    })
                 })
         })
         .collect()
@@ -165,14 +184,13 @@ impl Whole {
     }
 }
 
-fn violation(
-    kernel: &Kernel,
-    packet: &Packet,
-    host: &Host,
-    entered: u64,
-    view: View<'_>,
+/// The first outcome that none of the generations seen, each as a whole, accounts for, and the
+/// verdicts that they do account for.
+fn wrong(
     seen: &[Rc<Whole>],
-) -> Option<Violation> {
+    outcomes: impl FnOnce() -> Vec<(Outcome, f64)>,
+    is_own: impl Fn(&Endpoint) -> bool,
+) -> Option<(Outcome, BTreeSet<Verdict>)> {
     // What sees the same in all generations sees the same in all mixtures of them.
     if seen.windows(2).all(|pair| Rc::ptr_eq(&pair[0], &pair[1])) {
         return None;
@@ -184,47 +202,12 @@ fn violation(
     // The source of a connection to an endpoint on its way out may be either address.
     let endpoints: BTreeSet<_> = expected.iter().copied().map(endpoint).collect();
     let must_arrive = !endpoints.contains(&None);
-    let outcomes = outcomes(kernel, packet, host, entered, view);
-    let suspects = outcomes
-        .into_iter()
-        .map(|(outcome, _)| outcome)
-        .filter(|outcome| {
-            let reached = endpoint(outcome.verdict);
-            (must_arrive || reached.is_some()) && !endpoints.contains(&reached)
-        });
-    let mut elsewhere = None;
-    let wrong = suspects.into_iter().find(|suspect| {
-        let reached = endpoint(suspect.verdict);
-        let of_its_service = || of_any_member(kernel, packet, host, entered..=view.until);
-        reached.is_none()
-            || !elsewhere
-                .get_or_insert_with(of_its_service)
-                .contains(&reached)
+    let mut outcomes = outcomes().into_iter().map(|(outcome, _)| outcome);
+    let wrong = outcomes.find(|outcome| match endpoint(outcome.verdict) {
+        None => must_arrive,
+        Some(reached) => !endpoints.contains(&Some(reached)) && !is_own(&reached),
     })?;
-    Some(Violation {
-        packet: packet.clone(),
-        entered,
-        until: view.until,
-        outcome: Box::new(wrong),
-        expected,
-    })
-}
-
-/// Endpoints a packet would reach at one of these generations if it was in the right sets.
-fn of_any_member(
-    kernel: &Kernel,
-    packet: &Packet,
-    host: &Host,
-    generations: RangeInclusive<u64>,
-) -> BTreeSet<Option<Endpoint>> {
-    let view = |generation| View {
-        any_member: true,
-        ..View::of(generation)
-    };
-    generations
-        .flat_map(|generation| outcomes(kernel, packet, host, generation, view(generation)))
-        .map(|(outcome, _)| endpoint(outcome.verdict))
-        .collect()
+    Some((wrong, expected))
 }
 
 fn endpoint(verdict: Verdict) -> Option<Endpoint> {

@@ -18,8 +18,6 @@ pub(super) struct View<'a> {
     /// How long rules can be older than lookups where that makes a new chain be missing; `None`
     /// sets no bound.
     pub(super) late: Option<(&'a Timeline, Duration)>,
-    /// Whether an address is in a set may be answered either way.
-    pub(super) any_member: bool,
 }
 
 impl View<'_> {
@@ -28,7 +26,6 @@ impl View<'_> {
         Self {
             until: generation,
             late: None,
-            any_member: false,
         }
     }
 }
@@ -71,15 +68,6 @@ impl<'a> Reader<'a> {
             pin: (first, first),
             bound: view.until,
             impossible: false,
-        }
-    }
-
-    /// Answers whether a set has a key, see [`View::any_member`].
-    pub(super) fn is_member(&mut self, found: bool) -> bool {
-        if self.view.any_member {
-            self.choose(2) == 1
-        } else {
-            found
         }
     }
 

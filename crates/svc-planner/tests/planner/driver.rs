@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use svc_planner::config::Config;
 use svc_planner::fake::oracle::Oracle;
 use svc_planner::fake::quiescence::{self, Windows};
-use svc_planner::fake::{Errno, Fault, Host, Kernel, Packet, Verdict, operations};
-use svc_planner::object::Change;
+use svc_planner::fake::{
+    Endpoint, Errno, Fault, Host, Kernel, Packet, Transport, Verdict, operations,
+};
+use svc_planner::object::{Change, EndpointSlice, Service};
 use svc_planner::plan::{Chain, DataType, Datum, Family, Name};
 use svc_planner::{Inventory, Next, Planner, Snapshot};
 
@@ -20,6 +22,9 @@ pub(crate) struct Driver {
     pub(crate) kernel: Kernel,
     pub(crate) oracle: Oracle,
     pub(crate) now: Duration,
+    /// All Services and slices there ever were.
+    services: Vec<Service>,
+    slices: Vec<EndpointSlice>,
 }
 
 impl Driver {
@@ -31,6 +36,8 @@ impl Driver {
             kernel: Kernel::new(),
             config,
             now: Duration::ZERO,
+            services: Vec::new(),
+            slices: Vec::new(),
         }
     }
 
@@ -76,6 +83,11 @@ impl Driver {
     }
 
     pub(crate) fn change(&mut self, change: Change) {
+        match &change {
+            Change::Service(service) => self.services.push(service.clone()),
+            Change::EndpointSlice(slice) => self.slices.push(slice.clone()),
+            _ => {}
+        }
         self.oracle.apply(change.clone());
         self.planner.apply(change);
     }
@@ -172,11 +184,56 @@ impl Driver {
     pub(crate) fn check_quiescence(&self, packets: &[Packet], host: &Host) {
         let Config { hold, settle, .. } = self.config;
         let windows = Windows { hold, settle };
-        if let Some(violation) = quiescence::check(&self.kernel, windows, packets, host).first() {
+        if let Some(violation) = quiescence::check_with_owners(
+            &self.kernel,
+            windows,
+            packets,
+            host,
+            &|packet, endpoint| self.is_own(packet, endpoint),
+        )
+        .first()
+        {
             panic!("{violation}\n{}", self.times());
         }
         let order = quiescence::check_order(&self.kernel, self.family, hold);
         assert!(order.is_empty(), "{order:?}\n{}", self.times());
+    }
+
+    /// Whether a packet is for a Service, as it once was, that once had an endpoint.
+    fn is_own(&self, packet: &Packet, endpoint: &Endpoint) -> bool {
+        let Transport::Ports {
+            protocol,
+            destination,
+            ..
+        } = packet.transport
+        else {
+            return false;
+        };
+        self.services.iter().any(|service| {
+            let outside = service
+                .external_ips
+                .iter()
+                .chain(&service.load_balancer_ips);
+            let mut addresses = service.cluster_ips.iter().chain(outside);
+            let by_address = addresses.any(|address| *address == packet.daddr);
+            service.ports.iter().any(|port| {
+                let is_for = port.protocol == protocol
+                    && (port.node_port == destination || by_address && port.port == destination);
+                is_for
+                    && self.slices.iter().any(|slice| {
+                        let mut ports = slice.ports.iter();
+                        slice.service == service.name.name
+                            && ports.any(|other| {
+                                (&other.name, other.protocol, other.port)
+                                    == (&port.name, protocol, endpoint.port)
+                            })
+                            && slice
+                                .endpoints
+                                .iter()
+                                .any(|pod| pod.address == endpoint.address)
+                    })
+            })
+        })
     }
 
     /// Names of chains, and names of sets with their number of rows: equal for equal clusters. Class
