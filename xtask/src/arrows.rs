@@ -1,4 +1,6 @@
-//! The dependency arrows between our crates point one way.
+//! The dependency arrows between our crates, and between the layers of svc-planner, point one way.
+
+mod modules;
 
 use std::collections::BTreeMap;
 
@@ -64,6 +66,7 @@ pub(crate) fn check() -> Result<()> {
             }
         }
     }
+    wrong.extend(modules::wrong(&sh::root().join("crates/svc-planner/src"))?);
     if wrong.is_empty() {
         println!("arrows: ok ({} crates)", ours.len());
         return Ok(());

@@ -1,36 +1,4 @@
-//! Transactions with nf_tables over one netlink socket.
-//!
-//! ```text
-//! Batch ──seal──▶ SealedBatch ──Connection::commit──▶ Outcome
-//! ```
-//! A [`Batch`] takes operations in any order and puts them into the one the kernel wants; a
-//! [`Connection`] sends the sealed batch as one datagram and says what became of it, down to the
-//! element that was wrong. [`Connection`] also reads: the generation, single elements by key, dumps.
-//! [`Events`] tells what others change, [`Capabilities`] what the kernel can do.
-//!
-//! ```no_run
-//! use nft_batch::{Batch, Connection, Outcome};
-//! use nl_codec::msg::Family;
-//! use nl_codec::nft::{Elem, Value};
-//!
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let mut connection = Connection::open()?;
-//! let mut batch = Batch::default();
-//! let blocked = batch.set(Family::IPV4, "filter", "blocked")?;
-//! batch.add_elements(blocked, [Elem::new(Value::new(&[192, 0, 2, 1]))])?;
-//! batch.delete_elements(blocked, [Elem::new(Value::new(&[192, 0, 2, 2]))])?;
-//! let mut sealed = batch.seal();
-//! match connection.commit(&mut sealed) {
-//!     Outcome::Committed(_) => {}
-//!     Outcome::Unknown(unknown) => println!("{:?}", connection.resolve(&sealed, &unknown)?),
-//!     refused => println!("{refused}"),
-//! }
-//! // The buffers serve the next batch.
-//! let next: Batch = sealed.reuse();
-//! # drop(next);
-//! # Ok(())
-//! # }
-//! ```
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 mod batch;

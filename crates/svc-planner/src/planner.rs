@@ -10,18 +10,18 @@ use std::collections::VecDeque;
 
 use hashbrown::HashMap;
 
+use crate::clock::ticks;
 use crate::config::Config;
-use crate::kernel::clock::ticks;
-use crate::kernel::draft::{Draft, Due};
 use crate::kernel::set::SETS;
 use crate::kernel::{Kernel, RuleSettings};
 use crate::model::Model;
 use crate::model::address::Address;
 use crate::model::frontend::FrontendKey;
 use crate::object::Change;
-use crate::plan::{Chain, Family, Key, Name, Transaction};
+use crate::plan::{Family, Key, Transaction};
+use crate::planning::draft::{Draft, Due};
 use crate::planning::growth::Growth;
-use crate::planning::takeover::Leftovers;
+use crate::planning::takeover::{Inventory, Leftovers};
 use crate::policy::endpoint_selection::Selection;
 use crate::report::{PortName, Reason, Report};
 
@@ -39,15 +39,6 @@ pub enum Next {
     Idle,
     /// The transaction handed out before is neither committed nor rejected yet.
     InFlight,
-}
-
-/// Names found in a table, see [`Planner::rebuild`].
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Inventory {
-    /// Chains.
-    pub chains: Vec<Chain>,
-    /// Sets and maps.
-    pub sets: Vec<Name>,
 }
 
 /// What the table is to the planner.

@@ -6,28 +6,11 @@ use std::collections::VecDeque;
 use hashbrown::HashMap;
 
 use super::arena_number;
-use super::clock::IN_USE;
+use crate::clock::IN_USE;
 use crate::model::arena::Arena;
 use crate::object::Algorithm;
 use crate::plan::{Name, Route};
-
-/// What a class does besides balancing.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
-)]
-pub(crate) enum Kind {
-    /// ClusterIPs: foreign sources are masqueraded, if so configured.
-    Internal,
-    /// Reached from outside, policy Cluster: masqueraded.
-    External,
-    /// Reached from outside, policy Local: not masqueraded; pods and the node itself take the
-    /// shortcut to the cluster's endpoints.
-    ExternalLocal,
-    /// End of the shortcut: balancing alone.
-    Shortcut,
-    /// Dropped.
-    Drop,
-}
+use crate::policy::traffic_policy::Kind;
 
 /// Frontends of one shape share a class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]

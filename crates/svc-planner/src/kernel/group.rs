@@ -1,7 +1,7 @@
 //! Groups: the endpoint rows of a Service port and policy, shared by all frontends of it.
 
 use super::arena_number;
-use super::clock::IN_USE;
+use crate::clock::IN_USE;
 use crate::model::address::Target;
 use crate::model::arena::Arena;
 use crate::plan::Route;

@@ -8,9 +8,10 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 use super::RuleSettings;
-use super::class::{Kind, Shape};
+use super::class::Shape;
 use super::set::{SETS, SetId, SetState};
 use crate::plan::{BaseChain, Chain, ChainKind, Family, Field, Hook, Name, Route, Rule, Statement};
+use crate::policy::traffic_policy::Kind;
 
 /// Base chains: name, type, hook, priority, and the chains a new connection is sent through.
 const BASE_CHAINS: [(&str, ChainKind, Hook, i32, &[&str]); 8] = [

@@ -2,9 +2,8 @@
 //! transaction in flight.
 
 pub(crate) mod class;
-pub(crate) mod clock;
-pub(crate) mod draft;
 pub(crate) mod group;
+pub(crate) mod hairpin;
 pub(crate) mod layout;
 pub(crate) mod set;
 
@@ -13,13 +12,13 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use self::class::Classes;
-use self::clock::IN_USE;
 use self::group::Groups;
+use self::hairpin::Hairpin;
 use self::set::{SETS, SetId, SetState};
+use crate::clock::IN_USE;
 use crate::config::Config;
 use crate::model::Model;
 use crate::model::address::{Address, LocalTarget};
-use crate::policy::hairpin::Hairpin;
 use crate::policy::masquerade::Masquerade;
 use crate::policy::node_addresses::NodePortMatch;
 

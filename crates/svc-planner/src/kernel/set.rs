@@ -1,5 +1,6 @@
 //! The sets and maps of a table: a constant number.
 
+use crate::model::Model;
 use crate::plan::{DataType, KeyType, Name, Set};
 
 /// One set, whatever generation of it the kernel holds. In the order they are created: hot first.
@@ -170,6 +171,31 @@ pub(crate) fn size_for(rows: u32, max: u32) -> u32 {
         size = size.saturating_mul(2);
     }
     size.min(max)
+}
+
+/// About how many rows the sets will have once everything known is planned.
+pub(crate) fn expected_rows(model: &Model) -> [u32; SETS] {
+    let mut rows = [0_usize; SETS];
+    for (_, frontend) in model.frontends.arena.iter() {
+        rows[match frontend.key.address {
+            Some(_) => SetId::Services,
+            None => SetId::NodePorts,
+        } as usize] += 1;
+    }
+    rows[SetId::ClusterIps as usize] = model.cluster_ips.arena.len();
+    let endpoints = model.slices.iter().map(|(_, slice)| {
+        let served = model
+            .services
+            .at(slice.service)
+            .is_some_and(|s| s.spec.is_some());
+        if served {
+            slice.ports.len() * slice.endpoints.len()
+        } else {
+            0
+        }
+    });
+    rows[SetId::Endpoints as usize] = endpoints.sum();
+    rows.map(|rows| u32::try_from(rows).unwrap_or(u32::MAX))
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use ipnet::IpNet;
+
 use crate::object::Protocol;
 use crate::plan::Family;
 
@@ -30,6 +32,14 @@ impl Address {
             Family::Ipv6 => IpAddr::V6(Ipv6Addr::from(self.0)),
         }
     }
+}
+
+/// Is it a prefix of the family?
+pub(crate) const fn is_of(family: Family, prefix: &IpNet) -> bool {
+    matches!(
+        (family, prefix),
+        (Family::Ipv4, IpNet::V4(_)) | (Family::Ipv6, IpNet::V6(_))
+    )
 }
 
 /// Where a connection can be sent: address and port of an endpoint.

@@ -55,7 +55,7 @@ pub(crate) struct Frontend {
     pub(crate) route: Option<Route>,
     /// Row in `reject-services` or `reject-nodeports`.
     pub(crate) rejects: bool,
-    /// Since when the reject row is not needed, see [`crate::kernel::clock`].
+    /// Since when the reject row is not needed, see [`crate::clock`].
     pub(crate) since: u64,
 }
 
@@ -94,7 +94,7 @@ impl Frontends {
             },
             route: None,
             rejects: false,
-            since: crate::kernel::clock::IN_USE,
+            since: crate::clock::IN_USE,
         });
         let (arena, hasher) = (&self.arena, &self.hasher);
         self.index.insert_unique(hasher.hash_one(key), id, |&id| {

@@ -5,7 +5,9 @@ pub(crate) mod arena;
 mod changes;
 pub(crate) mod frontend;
 pub(crate) mod interner;
+pub(crate) mod node;
 pub(crate) mod service;
+pub(crate) mod service_cidr;
 pub(crate) mod slice;
 
 use core::hash::BuildHasher;
@@ -18,14 +20,13 @@ use self::address::LocalTarget;
 use self::arena::Arena;
 use self::frontend::{ClusterIps, Frontends};
 use self::interner::Interner;
+use self::node::NodeView;
 use self::service::{Port, Service};
+use self::service_cidr::ServiceCidrs;
 use self::slice::Slice;
-use crate::kernel::clock::IN_USE;
-use crate::kernel::set::{SETS, SetId};
+use crate::clock::IN_USE;
 use crate::object::{self, Change, ObjectName};
 use crate::plan::{Family, Key};
-use crate::policy::node_addresses::NodeView;
-use crate::policy::service_cidr::ServiceCidrs;
 use crate::report::PortName;
 
 /// The wanted state of one family.
@@ -179,31 +180,6 @@ impl Model {
         }
         self.lost_frontends.clear();
         self.lost_cluster_ips.clear();
-    }
-
-    /// About how many rows the sets will have once everything known is planned.
-    pub(crate) fn expected_rows(&self) -> [u32; SETS] {
-        let mut rows = [0_usize; SETS];
-        for (_, frontend) in self.frontends.arena.iter() {
-            rows[match frontend.key.address {
-                Some(_) => SetId::Services,
-                None => SetId::NodePorts,
-            } as usize] += 1;
-        }
-        rows[SetId::ClusterIps as usize] = self.cluster_ips.arena.len();
-        let endpoints = self.slices.iter().map(|(_, slice)| {
-            let served = self
-                .services
-                .at(slice.service)
-                .is_some_and(|s| s.spec.is_some());
-            if served {
-                slice.ports.len() * slice.endpoints.len()
-            } else {
-                0
-            }
-        });
-        rows[SetId::Endpoints as usize] = endpoints.sum();
-        rows.map(|rows| u32::try_from(rows).unwrap_or(u32::MAX))
     }
 
     /// The key of a hairpin row.

@@ -3,11 +3,11 @@
 use core::time::Duration;
 
 use super::{Next, Planner, Stage};
-use crate::kernel::clock::ticks;
-use crate::kernel::draft::{Draft, Mirror, Step};
-use crate::kernel::set::{SetId, size_for};
+use crate::clock::ticks;
+use crate::kernel::set::{SetId, expected_rows, size_for};
 use crate::model::arena::NONE;
 use crate::plan::{Datum, Key};
+use crate::planning::draft::{Draft, Mirror, Step};
 use crate::planning::growth::Growth;
 use crate::planning::{Planned, Work};
 
@@ -94,7 +94,7 @@ impl Planner {
 
     /// Gives the sets room for all that is known now.
     fn size_sets(&self, draft: &mut Draft) {
-        let rows = self.model.expected_rows();
+        let rows = expected_rows(&self.model);
         for (id, state) in SetId::ALL.into_iter().zip(&mut draft.sets) {
             if id.is_sized() {
                 state.size = Some(size_for(rows[id as usize], self.config.max_rows));

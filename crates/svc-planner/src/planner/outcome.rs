@@ -1,10 +1,10 @@
 //! What follows from a commit, and from a rejection.
 
 use super::{Planner, Stage};
+use crate::clock::{PENDING, ticks};
 use crate::kernel::class::State;
-use crate::kernel::clock::{PENDING, ticks};
-use crate::kernel::draft::{Draft, Due, Step, Undo};
 use crate::kernel::set::SETS;
+use crate::planning::draft::{Draft, Due, Step, Undo};
 use crate::planning::takeover::Leftovers;
 use crate::report::Reason;
 

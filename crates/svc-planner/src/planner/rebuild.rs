@@ -1,8 +1,9 @@
 //! Starting over beside what a table holds.
 
-use super::{Inventory, Planner, Stage};
+use super::{Planner, Stage};
 use crate::kernel::set::{SETS, SetId, SetState};
 use crate::kernel::{Kernel, RuleSettings};
+use crate::planning::takeover::Inventory;
 
 impl Planner {
     /// Gives up what a [restored](Self::restore) table holds for Services that did not come.

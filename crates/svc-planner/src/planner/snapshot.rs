@@ -12,12 +12,12 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::{Planner, Stage};
+use crate::clock::{IN_USE, PENDING, ticks};
 use crate::config::Config;
 use crate::kernel::RuleSettings;
 use crate::kernel::class::{Class, Classes, Shape, State};
-use crate::kernel::clock::{IN_USE, PENDING, ticks};
-use crate::kernel::draft::Due;
 use crate::kernel::group::{Facts, Group, Groups, NO_GROUP};
+use crate::kernel::hairpin::Hairpin;
 use crate::kernel::set::{SETS, SetId, SetState};
 use crate::model::Model;
 use crate::model::address::{Address, LocalTarget, Target};
@@ -25,9 +25,9 @@ use crate::model::arena::NONE;
 use crate::model::frontend::FrontendKey;
 use crate::object::Protocol;
 use crate::plan::{Family, Key, Name, Route};
+use crate::planning::draft::Due;
 use crate::planning::growth::Growth;
 use crate::planning::takeover::Leftovers;
-use crate::policy::hairpin::Hairpin;
 use crate::report::PortName;
 
 /// Changes with what the rules say or what rows mean.

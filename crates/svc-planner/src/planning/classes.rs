@@ -1,11 +1,12 @@
 //! Getting classes ready before rows lead to them.
 
 use super::Work;
-use crate::kernel::class::{Class, Kind, Shape, State};
-use crate::kernel::clock::{IN_USE, PENDING};
-use crate::kernel::draft::{Due, Undo};
+use super::draft::{Due, Undo};
+use crate::clock::{IN_USE, PENDING};
+use crate::kernel::class::{Class, Shape, State};
 use crate::kernel::set::SetId;
 use crate::plan::{Chain, Datum, Key, Route};
+use crate::policy::traffic_policy::Kind;
 
 /// Can rows lead to a class?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! From what is wanted and what the kernel holds to transactions.
 
 mod classes;
+pub(crate) mod draft;
 pub(crate) mod growth;
 mod port;
 mod retire;
@@ -9,9 +10,9 @@ mod slots;
 mod table;
 pub(crate) mod takeover;
 
+use self::draft::Draft;
 use crate::config::Config;
 use crate::kernel::Kernel;
-use crate::kernel::draft::Draft;
 use crate::model::Model;
 use crate::policy::endpoint_selection::Selection;
 

@@ -4,9 +4,9 @@ use smallvec::SmallVec;
 
 use super::Work;
 use super::classes::Availability;
+use super::draft::Undo;
 use super::rows::Goal;
-use crate::kernel::class::{Kind, Shape};
-use crate::kernel::draft::Undo;
+use crate::kernel::class::Shape;
 use crate::kernel::group::NO_GROUP;
 use crate::kernel::set::SetId;
 use crate::model::arena::NONE;
@@ -14,7 +14,7 @@ use crate::model::service::{Port, Role};
 use crate::object::Algorithm;
 use crate::plan::Route;
 use crate::policy::hairpin;
-use crate::policy::traffic_policy::{self, Fate};
+use crate::policy::traffic_policy::{self, Fate, Kind};
 use crate::report::Reason;
 
 /// What came of planning a port.

@@ -1,9 +1,9 @@
 //! Deleting what has been out of use long enough.
 
 use super::Work;
+use super::draft::{Due, Undo};
+use crate::clock::{IN_USE, is_over};
 use crate::kernel::class::State;
-use crate::kernel::clock::{IN_USE, is_over};
-use crate::kernel::draft::{Due, Undo};
 use crate::kernel::set::SetId;
 
 /// Classes out of use that are kept, since they may be needed again.

@@ -1,13 +1,13 @@
 //! Rows of frontends, ClusterIPs and hairpins.
 
 use super::Work;
-use crate::kernel::clock::{IN_USE, PENDING};
-use crate::kernel::draft::{Due, Undo};
+use super::draft::{Due, Undo};
+use crate::clock::{IN_USE, PENDING};
+use crate::kernel::hairpin::Hairpin;
 use crate::kernel::set::SetId;
 use crate::model::address::LocalTarget;
 use crate::model::arena::NONE;
 use crate::plan::{Datum, Key, Route};
-use crate::policy::hairpin::Hairpin;
 
 /// What a frontend's rows are to say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,8 +7,8 @@
 use hashbrown::HashMap;
 
 use super::Work;
-use crate::kernel::clock::{IN_USE, PENDING};
-use crate::kernel::draft::{Due, Undo};
+use super::draft::{Due, Undo};
+use crate::clock::{IN_USE, PENDING};
 use crate::kernel::group::Facts;
 use crate::kernel::set::SetId;
 use crate::model::address::Target;

@@ -1,10 +1,10 @@
 //! The table itself: sets, chains and rules that do not depend on Services.
 
 use super::Work;
+use super::draft::Due;
+use crate::clock::{IN_USE, PENDING, is_over};
 use crate::kernel::RuleSettings;
 use crate::kernel::class::Shape;
-use crate::kernel::clock::{IN_USE, PENDING, is_over};
-use crate::kernel::draft::Due;
 use crate::kernel::layout::{Layout, chains};
 use crate::kernel::set::SetId;
 use crate::model::address::Address;

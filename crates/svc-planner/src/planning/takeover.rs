@@ -4,11 +4,19 @@ use hashbrown::HashSet;
 use serde::{Deserialize, Serialize};
 
 use super::Work;
-use crate::kernel::class::Kind;
 use crate::kernel::layout::chains;
 use crate::kernel::set::SetId;
 use crate::plan::{Chain, Name};
-use crate::planner::Inventory;
+use crate::policy::traffic_policy::Kind;
+
+/// Names found in a table, see [`Planner::rebuild`](crate::Planner::rebuild).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Inventory {
+    /// Chains.
+    pub chains: Vec<Chain>,
+    /// Sets and maps.
+    pub sets: Vec<Name>,
+}
 
 /// Names in a table that are not ours, to be deleted once no packet can be on its way there.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,25 +2,8 @@
 //! would answer itself directly. One row per endpoint of this node.
 
 use super::endpoint_selection::Selection;
-use crate::kernel::clock::IN_USE;
 use crate::model::address::LocalTarget;
 use crate::object::Protocol;
-
-/// A row of `hairpin-connections`.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Hairpin {
-    /// Service ports that need it.
-    pub(crate) uses: u32,
-    /// Since when none does; packets to a former endpoint may still be on their way.
-    pub(crate) since: u64,
-}
-
-impl Hairpin {
-    pub(crate) const NEW: Self = Self {
-        uses: 0,
-        since: IN_USE,
-    };
-}
 
 /// The rows a Service port needs, sorted.
 pub(crate) fn wanted(endpoints: &Selection, protocol: Protocol) -> Box<[LocalTarget]> {

@@ -3,8 +3,9 @@
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-use super::node_addresses::{NodeView, is_of};
 use crate::config::{Config, LocalDetector};
+use crate::model::address::is_of;
+use crate::model::node::NodeView;
 use crate::plan::{Family, Statement};
 
 /// Statements about masquerading, for one configuration.

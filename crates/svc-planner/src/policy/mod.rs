@@ -5,6 +5,5 @@ pub(crate) mod frontends;
 pub(crate) mod hairpin;
 pub(crate) mod masquerade;
 pub(crate) mod node_addresses;
-pub(crate) mod service_cidr;
 pub(crate) mod topology;
 pub(crate) mod traffic_policy;

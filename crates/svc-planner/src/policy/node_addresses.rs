@@ -1,24 +1,9 @@
-//! The own Node: its zone, and the addresses on which node ports are served.
-
-use core::net::IpAddr;
-
-use ipnet::IpNet;
-use smallvec::SmallVec;
+//! The addresses of the own Node on which node ports are served.
 
 use crate::config::NodePortAddresses;
-use crate::model::address::Address;
-use crate::object;
+use crate::model::address::{Address, is_of};
+use crate::model::node::NodeView;
 use crate::plan::Family;
-
-/// What is known of the own Node. A Node that goes leaves its last known facts.
-#[derive(Debug, Default)]
-pub(crate) struct NodeView {
-    known: bool,
-    zone: Option<Box<str>>,
-    addresses: SmallVec<[Address; 2]>,
-    pod_cidr: Option<IpNet>,
-    host: Vec<Address>,
-}
 
 /// Where node ports are served.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,37 +15,6 @@ pub(crate) enum NodePortMatch {
 }
 
 impl NodeView {
-    /// Takes the Node in; true if its zone changed.
-    pub(crate) fn set(&mut self, family: Family, node: object::Node) -> bool {
-        let zone_changed = self.zone != node.zone;
-        self.known = true;
-        self.zone = node.zone;
-        self.addresses = node
-            .addresses
-            .iter()
-            .filter(|ip| !ip.is_loopback())
-            .filter_map(|ip| Address::new(family, *ip))
-            .collect();
-        let own = |cidr: &&IpNet| is_of(family, cidr);
-        self.pod_cidr = node.pod_cidrs.iter().find(own).copied();
-        zone_changed
-    }
-
-    /// Addresses of the host's interfaces.
-    pub(crate) fn set_host(&mut self, family: Family, addresses: &[IpAddr]) {
-        let usable = addresses.iter().filter(|ip| !ip.is_loopback());
-        self.host = usable.filter_map(|ip| Address::new(family, *ip)).collect();
-    }
-
-    pub(crate) fn zone(&self) -> Option<&str> {
-        self.zone.as_deref()
-    }
-
-    /// First pod CIDR of the family.
-    pub(crate) const fn pod_cidr(&self) -> Option<IpNet> {
-        self.pod_cidr
-    }
-
     /// Where node ports are served. Nowhere before the Node is known; everywhere if the
     /// configuration names no address of this family.
     pub(crate) fn node_ports(&self, family: Family, config: &NodePortAddresses) -> NodePortMatch {
@@ -91,18 +45,12 @@ impl NodeView {
     }
 }
 
-pub(crate) const fn is_of(family: Family, prefix: &IpNet) -> bool {
-    matches!(
-        (family, prefix),
-        (Family::Ipv4, IpNet::V4(_)) | (Family::Ipv6, IpNet::V6(_))
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use smallvec::smallvec;
 
     use super::*;
+    use crate::object;
 
     fn view(addresses: &[&str]) -> NodeView {
         let mut view = NodeView::default();

@@ -1,8 +1,25 @@
 //! Traffic policies: from a Service port's endpoints to what happens to a new connection.
 
 use super::endpoint_selection::Selection;
-use crate::kernel::class::Kind;
 use crate::object::TrafficPolicy;
+
+/// What is done to a connection besides balancing it.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
+pub(crate) enum Kind {
+    /// ClusterIPs: foreign sources are masqueraded, if so configured.
+    Internal,
+    /// Reached from outside, policy Cluster: masqueraded.
+    External,
+    /// Reached from outside, policy Local: not masqueraded; pods and the node itself take the
+    /// shortcut to the cluster's endpoints.
+    ExternalLocal,
+    /// End of the shortcut: balancing alone.
+    Shortcut,
+    /// Dropped.
+    Drop,
+}
 
 /// What happens to connections to a kind of frontend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

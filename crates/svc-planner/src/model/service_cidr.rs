@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ipnet::IpNet;
 
-use super::node_addresses::is_of;
+use super::address::is_of;
 use crate::plan::Family;
 
 /// All ServiceCIDR objects.

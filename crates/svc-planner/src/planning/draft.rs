@@ -1,15 +1,15 @@
 //! A transaction in the making, and how to take back what planning it changed.
 
-use super::class::Class;
-use super::group::{Facts, Group};
-use super::set::{SETS, SetId, SetState};
-use super::{Kernel, Settings};
+use super::growth::Growth;
+use super::takeover::Leftovers;
+use crate::kernel::class::Class;
+use crate::kernel::group::{Facts, Group};
+use crate::kernel::hairpin::Hairpin;
+use crate::kernel::set::{SETS, SetId, SetState};
+use crate::kernel::{Kernel, Settings};
 use crate::model::Model;
 use crate::model::address::{LocalTarget, Target};
 use crate::plan::{Datum, Family, Key, Name, Route, Row, SetChange, Transaction};
-use crate::planning::growth::Growth;
-use crate::planning::takeover::Leftovers;
-use crate::policy::hairpin::Hairpin;
 
 /// Something that is looked at again some time after it went out of use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
