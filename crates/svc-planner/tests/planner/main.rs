@@ -1,6 +1,6 @@
 //! The planner against the fake kernel: random clusters with random histories, compared with the
 //! oracle, with a planner that knows only the end, and checked for what packets saw in between;
-//! known packet flows of kube-proxy; the size of changes; faults; growth.
+//! known packet flows of kube-proxy; the size of changes and of clusters; faults; growth.
 #![allow(
     clippy::panic,
     clippy::unwrap_used,
@@ -14,5 +14,6 @@ mod flows;
 mod growth;
 mod objects;
 mod properties;
+mod scale;
 mod size;
 mod takeover;
