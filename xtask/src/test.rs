@@ -1,7 +1,7 @@
 //! `cargo xtask test`: the whole suite, with what was skipped and why.
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
@@ -40,6 +40,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         command.arg("--").args(&args.filter);
         tally.run(&mut command)?;
     }
+    tally.run(models().arg("--").args(&args.filter))?;
 
     let skipped = std::fs::read_to_string(&skips)?;
     for line in skipped.lines() {
@@ -59,6 +60,19 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
+/// Models of what threads share, in all interleavings. Their own target folder: the flag would have
+/// everything else built anew.
+fn models() -> Command {
+    let mut flags = std::env::var("RUSTFLAGS").unwrap_or_default();
+    flags.push_str(" --cfg kproxy_loom");
+    let mut command = sh::cargo(&["test", "--locked", "--target-dir", "target/loom"]);
+    command
+        .args(["--package", "svc-planner", "--test", "loom"])
+        .env("RUSTFLAGS", flags)
+        .stdout(Stdio::piped());
+    command
+}
+
 #[derive(Default)]
 struct Tally {
     passed: usize,
@@ -68,7 +82,7 @@ struct Tally {
 
 impl Tally {
     /// Runs a `cargo test` and adds up the closing lines of its test programs.
-    fn run(&mut self, command: &mut std::process::Command) -> Result<()> {
+    fn run(&mut self, command: &mut Command) -> Result<()> {
         eprintln!("$ {}", sh::shown(command));
         let mut child = command.spawn().context("cannot run cargo test")?;
         let stdout = child.stdout.take().context("no output of cargo test")?;

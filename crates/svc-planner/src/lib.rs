@@ -16,6 +16,7 @@ pub mod config;
 pub mod display;
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;
+pub mod mailbox;
 pub mod object;
 pub mod plan;
 pub mod report;
@@ -26,6 +27,7 @@ mod model;
 mod planner;
 mod planning;
 mod policy;
+mod sync;
 
 pub use config::Config;
 pub use planner::{Next, Planner, RestoreError, Snapshot};

@@ -3,16 +3,16 @@
 use core::str::FromStr;
 use core::time::Duration;
 use std::collections::HashSet;
-use std::os::fd::AsFd as _;
-use std::path::{Path, PathBuf};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::thread;
 
 use clap::Args;
+use svc_planner::mailbox::{self, Receiver, Wake};
 
 use super::{CliError, Exit, ProxyOptions, Target};
 use crate::engine::{Engine, EngineError, Wait};
-use crate::ingest::Severity;
-use crate::manifest::{Input, Source};
-use crate::watch::{self, FolderWatch, Signals};
+use crate::watch::{Reader, Signals};
 
 /// First pause after a failure; doubled each time.
 const RETRY_FIRST: Duration = Duration::from_secs(1);
@@ -71,54 +71,73 @@ impl Run {
         let mut engine = Engine::open(&self.target.netns(), |family| self.proxy.config(family))?;
         let state = self.proxy.state(&self.target.netns())?;
         engine.adopt(state.as_ref())?;
-        // Watched before it is read: what changes in between is read twice, and not missed.
-        let mut watch = FolderWatch::new(folder).map_err(|error| CliError::Folder {
+        let reader = Reader::new(folder, signals, &self.proxy.node_name());
+        let mut reader = reader.map_err(|error| CliError::Folder {
             folder: folder.clone(),
             error,
         })?;
-        let mut source = Source::new(&self.proxy.node_name());
-        source.load(&Input::from(folder.as_path()), |change| {
-            engine.apply(change)
-        });
-        let mut log = Log::default();
-        let mut retry = RETRY_FIRST;
-        loop {
-            log.problems(&mut source);
-            let timeout = match engine.sync(|applied, _| tracing::info!("{applied}")) {
-                Ok(wait) => {
-                    retry = RETRY_FIRST;
-                    log.reports(&engine);
-                    match wait {
-                        Wait::Until(time) => Some(time.saturating_sub(engine.clock().now())),
-                        Wait::Change => None,
-                    }
+        // Straight into the engine: nothing is programmed before everything was read once.
+        reader.load(|change| engine.apply(change));
+        keep_up(reader, &mut engine)?;
+        tracing::info!("asked to end; the rules stay");
+        if let Some(state) = &state {
+            engine.save(state)?;
+        }
+        Ok(Exit::Done)
+    }
+}
+
+/// Reads on one thread, programs on this one, until the process is asked to end or programming is
+/// hopeless.
+fn keep_up(reader: Reader, engine: &mut Engine) -> Result<(), CliError> {
+    thread::scope(|scope| {
+        let (publisher, receiver) = mailbox::open();
+        let (running, stop) = UnixStream::pair().map_err(CliError::Watch)?;
+        // It owns the publisher: however it ends, this thread hears of it.
+        let reading = thread::Builder::new()
+            .name("reader".to_owned())
+            .spawn_scoped(scope, move || reader.run(&publisher, &stop))
+            .map_err(CliError::Watch)?;
+        let programmed = program(engine, receiver);
+        drop(running);
+        let ended = reading
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        programmed?;
+        ended.map_err(CliError::Watch)
+    })
+}
+
+/// Programs what is there and what comes, until nothing will come.
+fn program(engine: &mut Engine, mut changes: Receiver) -> Result<(), CliError> {
+    let mut log = Log::default();
+    let mut retry = RETRY_FIRST;
+    loop {
+        let timeout = match engine.sync(|applied, _| tracing::info!("{applied}")) {
+            Ok(wait) => {
+                retry = RETRY_FIRST;
+                log.reports(engine);
+                match wait {
+                    Wait::Until(time) => Some(time.saturating_sub(engine.clock().now())),
+                    Wait::Change => None,
                 }
-                Err(error) => {
-                    fatal(&error)?;
-                    tracing::error!("{error}; next try in {} s", retry.as_secs());
-                    let pause = retry;
-                    retry = RETRY_LONGEST.min(retry * 2);
-                    Some(pause)
-                }
-            };
-            let [changed, asked_to_end] =
-                watch::wait([watch.as_fd(), signals.as_fd()], timeout).map_err(CliError::Watch)?;
-            if asked_to_end {
-                tracing::info!("asked to end; the rules stay");
-                if let Some(state) = &state {
-                    engine.save(state)?;
-                }
-                return Ok(Exit::Done);
             }
-            if changed {
-                let changes = watch.drain().map_err(CliError::Watch)?;
-                log.folder(folder, changes.gone);
-                if !changes.gone {
-                    source.refresh(watch.folder(), changes.names(), |change| {
-                        engine.apply(change);
-                    });
+            Err(error) => {
+                fatal(&error)?;
+                tracing::error!("{error}; next try in {} s", retry.as_secs());
+                let pause = retry;
+                retry = RETRY_LONGEST.min(retry * 2);
+                Some(pause)
+            }
+        };
+        match changes.wait(timeout) {
+            Wake::Closed => return Ok(()),
+            Wake::Changes => {
+                for change in changes.drain() {
+                    engine.apply(change);
                 }
             }
+            Wake::Timeout => {}
         }
     }
 }
@@ -137,31 +156,9 @@ fn fatal(error: &EngineError) -> Result<(), CliError> {
 #[derive(Debug, Default)]
 struct Log {
     reports: HashSet<String>,
-    folder_gone: bool,
 }
 
 impl Log {
-    fn problems(&mut self, source: &mut Source) {
-        for problem in source.take_problems() {
-            match problem.fault.severity() {
-                Severity::Warning => tracing::warn!("{problem}"),
-                Severity::Error => tracing::error!("{problem}"),
-            }
-        }
-    }
-
-    fn folder(&mut self, folder: &Path, gone: bool) {
-        let folder = folder.display();
-        match (self.folder_gone, gone) {
-            (false, true) => {
-                tracing::error!("{folder}: gone; what it held is kept until it is back")
-            }
-            (true, false) => tracing::warn!("{folder}: back"),
-            _ => {}
-        }
-        self.folder_gone = gone;
-    }
-
     fn reports(&mut self, engine: &Engine) {
         let reports: HashSet<_> = engine
             .reports()

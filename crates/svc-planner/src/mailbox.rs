@@ -1,0 +1,236 @@
+//! Hand-off of changes from the threads that watch to the one that programs the kernel.
+//!
+//! A later change of an object replaces an earlier one that was not taken yet, so what waits is
+//! bounded by the number of objects, not of events, however long the kernel takes. What is published
+//! together is taken together: a Service never without the slices that came with it.
+//!
+//! One lock, held for as long as it takes to move changes in or out, and one condition variable;
+//! `tests/loom.rs` checks all interleavings of small cases.
+//!
+//! ```
+//! use svc_planner::mailbox::{self, Wake};
+//! use svc_planner::object::Change;
+//!
+//! let (publisher, mut receiver) = mailbox::open();
+//! std::thread::spawn(move || publisher.publish(Change::NodeGone));
+//! assert_eq!(receiver.wait(None), Wake::Changes);
+//! assert_eq!(receiver.drain(), [Change::NodeGone]);
+//! assert_eq!(receiver.wait(None), Wake::Closed); // The only publisher is gone.
+//! ```
+
+mod pending;
+
+use core::time::Duration;
+use std::sync::PoisonError;
+
+use thiserror::Error;
+
+use self::pending::Pending;
+use crate::object::Change;
+use crate::sync::{Arc, Condvar, Mutex, MutexGuard};
+
+/// A new mailbox.
+#[must_use]
+pub fn open() -> (Publisher, Receiver) {
+    let shared = Arc::new(Shared {
+        state: Mutex::new(State {
+            pending: Pending::default(),
+            publishers: 1,
+            closed: false,
+        }),
+        wake: Condvar::new(),
+    });
+    (Publisher(Arc::clone(&shared)), Receiver(shared))
+}
+
+/// The end where changes go in; a clone for each thread that watches. The mailbox closes when the
+/// last one is dropped.
+#[derive(Debug)]
+pub struct Publisher(Arc<Shared>);
+
+/// The end where changes come out. The mailbox closes when it is dropped.
+#[derive(Debug)]
+pub struct Receiver(Arc<Shared>);
+
+/// Why [`Receiver::wait`] returned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wake {
+    /// There is something to drain.
+    Changes,
+    /// There is nothing, and nothing will come.
+    Closed,
+    /// There is nothing yet. The time is over, or almost: a system may wake threads early.
+    Timeout,
+}
+
+/// The mailbox is closed; what was to be published was dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("nobody takes changes any more")]
+pub struct Closed;
+
+impl Publisher {
+    /// Publishes one change.
+    ///
+    /// # Errors
+    /// [`Closed`].
+    pub fn publish(&self, change: Change) -> Result<(), Closed> {
+        self.publish_all([change])
+    }
+
+    /// Publishes changes that belong together, as those of one file or list: one
+    /// [`Receiver::drain`] gets them all, or what replaced them.
+    ///
+    /// # Errors
+    /// [`Closed`]; then none of them was published.
+    pub fn publish_all(&self, changes: impl IntoIterator<Item = Change>) -> Result<(), Closed> {
+        // Whatever making them takes is not spent under the lock.
+        let changes: Vec<_> = changes.into_iter().collect();
+        let mut state = self.0.lock();
+        if state.closed {
+            return Err(Closed);
+        }
+        let before = state.wake();
+        for change in changes {
+            state.pending.put(change);
+        }
+        let wake = before != state.wake();
+        drop(state);
+        // The receiver sleeps only while there is nothing.
+        if wake {
+            self.0.wake.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Closes the mailbox for every publisher. What was published is still there to be drained.
+    pub fn close(&self) {
+        self.0.close();
+    }
+}
+
+impl Clone for Publisher {
+    fn clone(&self) -> Self {
+        self.0.lock().publishers += 1;
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl Drop for Publisher {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.publishers -= 1;
+        let last = state.publishers == 0;
+        drop(state);
+        if last {
+            self.0.close();
+        }
+    }
+}
+
+impl Receiver {
+    /// Waits until there is something to drain, the mailbox is closed or `timeout` is over; `None`
+    /// is no timeout.
+    pub fn wait(&mut self, timeout: Option<Duration>) -> Wake {
+        let mut state = self.0.lock();
+        if let Some(timeout) = timeout {
+            if state.wake() == Wake::Timeout {
+                let waited = self.0.wake.wait_timeout(state, timeout);
+                state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            }
+            return state.wake();
+        }
+        while state.wake() == Wake::Timeout {
+            let waited = self.0.wake.wait(state);
+            state = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+        state.wake()
+    }
+
+    /// Takes everything published so far, one change an object, in the order in which the objects
+    /// were first published since the last call.
+    #[must_use]
+    pub fn drain(&mut self) -> Vec<Change> {
+        core::mem::take(&mut self.0.lock().pending).into_changes()
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    wake: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    pending: Pending,
+    publishers: usize,
+    closed: bool,
+}
+
+impl Shared {
+    /// No panic leaves the state half changed, so poison says nothing.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn close(&self) {
+        self.lock().closed = true;
+        self.wake.notify_one();
+    }
+}
+
+impl State {
+    /// What a wait would say if it had to end now.
+    fn wake(&self) -> Wake {
+        match (self.pending.is_empty(), self.closed) {
+            (false, _) => Wake::Changes,
+            (true, true) => Wake::Closed,
+            (true, false) => Wake::Timeout,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_published_outlives_the_close() {
+        let (publisher, mut receiver) = open();
+        let other = publisher.clone();
+        assert_eq!(publisher.publish(Change::NodeGone), Ok(()));
+        other.close();
+        assert_eq!(publisher.publish(Change::NodeGone), Err(Closed));
+        assert_eq!(receiver.wait(None), Wake::Changes);
+        assert_eq!(receiver.drain(), [Change::NodeGone]);
+        assert_eq!(receiver.wait(None), Wake::Closed);
+        assert_eq!(receiver.drain(), []);
+    }
+
+    #[test]
+    fn it_closes_with_the_last_publisher_and_with_the_receiver() {
+        let (publisher, mut receiver) = open();
+        let other = publisher.clone();
+        drop(publisher);
+        assert_eq!(receiver.wait(Some(Duration::ZERO)), Wake::Timeout);
+        drop(other);
+        assert_eq!(receiver.wait(None), Wake::Closed);
+
+        let (publisher, receiver) = open();
+        drop(receiver);
+        assert_eq!(publisher.publish(Change::NodeGone), Err(Closed));
+    }
+
+    #[test]
+    fn nothing_is_nothing_to_wake_up_for() {
+        let (publisher, mut receiver) = open();
+        assert_eq!(publisher.publish_all([]), Ok(()));
+        assert_eq!(receiver.wait(Some(Duration::ZERO)), Wake::Timeout);
+    }
+}
