@@ -65,7 +65,9 @@ impl Raw {
         socket
             .send(&[IoSlice::new(&self.buf[..self.used])])
             .unwrap();
-        let mut answers = vec![None; usize::try_from(self.count).unwrap()];
+        let count = usize::try_from(self.count).unwrap();
+        let mut answers = vec![None; count];
+        let mut answered = vec![false; count];
         let mut buf = vec![0; 65_536];
         while let Ok(datagram) = socket.recv(&mut buf, Wait::No) {
             for msg in Messages::new(&buf[..datagram.len]) {
@@ -73,11 +75,13 @@ impl Raw {
                 if let Some(Control::Ack(ack)) = Control::decode(&msg).unwrap()
                     && let Some(at) = msg.header.seq.checked_sub(1)
                 {
-                    let answer = &mut answers[usize::try_from(at).unwrap()];
-                    *answer = answer.or(ack.error);
+                    let at = usize::try_from(at).unwrap();
+                    answers[at] = answers[at].or(ack.error);
+                    answered[at] = true;
                 }
             }
         }
+        assert!(answered.iter().all(|it| *it), "no answer to some message");
         answers
     }
 
