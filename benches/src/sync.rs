@@ -125,6 +125,7 @@ impl Sync {
         let committed = Instant::now();
         ensure!(outcome.is_committed(), "{outcome}");
         self.planner.committed(self.clock);
+        self.planner.recycle(transaction);
         let timing = Timing {
             plan: planned - start + committed.elapsed(),
             encode: encoded - planned,

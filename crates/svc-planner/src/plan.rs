@@ -72,6 +72,23 @@ impl Transaction {
         }
     }
 
+    /// Empties it but for the family; buffers stay for the next one.
+    pub(crate) fn clear(&mut self) {
+        (self.add_table, self.delete_table) = (false, false);
+        self.add_sets.clear();
+        self.add_chains.clear();
+        self.elements.clear();
+        self.add_rules.clear();
+        for names in [
+            &mut self.flush_chains,
+            &mut self.replace_chains,
+            &mut self.delete_sets,
+            &mut self.delete_chains,
+        ] {
+            names.clear();
+        }
+    }
+
     /// Number of rows deleted and added.
     #[must_use]
     pub fn rows(&self) -> usize {

@@ -19,6 +19,7 @@ use crate::model::address::Address;
 use crate::model::frontend::FrontendKey;
 use crate::object::Change;
 use crate::plan::{Family, Key, Transaction};
+use crate::planning::Placement;
 use crate::planning::draft::{Draft, Due};
 use crate::planning::growth::Growth;
 use crate::planning::takeover::{Inventory, Leftovers};
@@ -61,9 +62,14 @@ pub struct Planner {
     model: Model,
     kernel: Kernel,
     selection: Selection,
+    placement: Placement,
     stage: Stage,
     /// The transaction handed out, without its operations.
     in_flight: Option<Box<Draft>>,
+    /// A draft that is done with.
+    spare_draft: Option<Box<Draft>>,
+    /// A transaction that is done with.
+    spare_transaction: Option<Box<Transaction>>,
     /// What is to be looked at again, and when.
     due: VecDeque<(u64, Due)>,
     /// Ports that wait for their classes, and until when.
@@ -97,8 +103,11 @@ impl Planner {
             config,
             model,
             selection: Selection::default(),
+            placement: Placement::default(),
             stage: Stage::Absent,
             in_flight: None,
+            spare_draft: None,
+            spare_transaction: None,
             due: VecDeque::new(),
             parked: VecDeque::new(),
             cramped: Vec::new(),
@@ -125,22 +134,36 @@ impl Planner {
             return Next::InFlight;
         }
         let now = ticks(now);
-        let mut draft = Box::new(self.assemble(now));
+        let (family, kernel) = (self.model.family, &self.kernel);
+        let mut draft = self
+            .spare_draft
+            .take()
+            .unwrap_or_else(|| Box::new(Draft::new(family, kernel)));
+        self.assemble(&mut draft, now);
         if draft.is_empty() {
-            self.finish(*draft, now);
+            self.finish(draft, now);
             return self.next_time();
         }
         self.mark(&mut draft);
-        let transaction = draft.finish();
+        let spare = self.spare_transaction.take();
+        let mut transaction = spare.unwrap_or_else(|| Box::new(Transaction::new(family)));
+        draft.finish(&mut transaction);
         self.in_flight = Some(draft);
-        Next::Commit(Box::new(transaction))
+        Next::Commit(transaction)
+    }
+
+    /// Takes a transaction that is done with for its buffers: with them a change that needs no new
+    /// chain is planned without an allocation.
+    pub fn recycle(&mut self, mut transaction: Box<Transaction>) {
+        transaction.family = self.model.family;
+        self.spare_transaction = Some(transaction);
     }
 
     /// The transaction handed out is in the kernel.
     pub fn committed(&mut self, now: Duration) {
         if let Some(draft) = self.in_flight.take() {
             self.committed = Some(self.next_state());
-            self.finish(*draft, ticks(now));
+            self.finish(draft, ticks(now));
         }
     }
 
@@ -148,7 +171,7 @@ impl Planner {
     /// aside until it changes.
     pub fn rejected(&mut self, now: Duration, offender: Option<&PortName>) {
         if let Some(draft) = self.in_flight.take() {
-            self.take_back(*draft, ticks(now));
+            self.take_back(draft, ticks(now));
         }
         if let Some(id) = offender.and_then(|name| self.model.find_port(name)) {
             self.set_aside(id);

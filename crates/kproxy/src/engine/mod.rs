@@ -235,6 +235,9 @@ impl<T: Transport> Engine<T> {
                             applied.plan = plan;
                             on_applied(&applied, &transaction);
                         }
+                        if let Some(state) = self.families.get_mut(index) {
+                            state.planner.recycle(transaction);
+                        }
                         sent = true;
                     }
                     Next::WaitUntil(time) => wait = wait.sooner(Wait::Until(time)),

@@ -35,7 +35,7 @@ pub(crate) struct Kernel {
 }
 
 /// What does not depend on Services.
-#[derive(Debug, Clone)]
+#[derive(Debug, Default)]
 pub(crate) struct Settings {
     pub(crate) rules: RuleSettings,
     /// Rows of `nodeport-ips`.
@@ -46,8 +46,24 @@ pub(crate) struct Settings {
     pub(crate) service_cidrs: Vec<IpNet>,
 }
 
+impl Settings {
+    /// Takes over what others say, into the buffers that are there.
+    pub(crate) fn copy_from(&mut self, other: &Self) {
+        let Self {
+            rules,
+            node_port_ips,
+            node_port_ips_since,
+            service_cidrs,
+        } = other;
+        self.rules.clone_from(rules);
+        self.node_port_ips.clone_from(node_port_ips);
+        self.node_port_ips_since = *node_port_ips_since;
+        self.service_cidrs.clone_from(service_cidrs);
+    }
+}
+
 /// What rules depend on.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RuleSettings {
     pub(crate) masquerade: Masquerade,
     /// Node ports are served on all local addresses.

@@ -152,7 +152,7 @@ impl Model {
                 continue;
             };
             (port.cluster_group, port.local_group) = (0, 0);
-            port.hairpins = Box::default();
+            port.hairpins = Vec::new();
             port.set_aside = false;
             if port.is_gone() {
                 self.ports.remove(id);

@@ -121,7 +121,7 @@ pub(crate) struct Port {
     /// Frontends it claims.
     pub(crate) frontends: SmallVec<[u32; 2]>,
     /// Local endpoints it has hairpin rows for.
-    pub(crate) hairpins: Box<[LocalTarget]>,
+    pub(crate) hairpins: Vec<LocalTarget>,
 }
 
 impl Port {
@@ -137,7 +137,7 @@ impl Port {
             cluster_group: 0,
             local_group: 0,
             frontends: SmallVec::new(),
-            hairpins: Box::default(),
+            hairpins: Vec::new(),
         }
     }
 

@@ -11,24 +11,30 @@ use crate::plan::Family;
 #[derive(Debug, Default)]
 pub(crate) struct ServiceCidrs {
     objects: BTreeMap<Box<str>, Vec<IpNet>>,
+    prefixes: Vec<IpNet>,
 }
 
 impl ServiceCidrs {
     pub(crate) fn set(&mut self, family: Family, name: Box<str>, cidrs: &[IpNet]) {
         let own = cidrs.iter().filter(|cidr| is_of(family, cidr));
         self.objects.insert(name, own.map(IpNet::trunc).collect());
+        self.merge();
     }
 
     pub(crate) fn remove(&mut self, name: &str) {
         self.objects.remove(name);
+        self.merge();
     }
 
     /// The prefixes, sorted, without overlap: an interval set refuses overlapping ones.
-    pub(crate) fn prefixes(&self) -> Vec<IpNet> {
+    pub(crate) fn prefixes(&self) -> &[IpNet] {
+        &self.prefixes
+    }
+
+    fn merge(&mut self) {
         let all: Vec<IpNet> = self.objects.values().flatten().copied().collect();
-        let mut prefixes = IpNet::aggregate(&all);
-        prefixes.sort_unstable();
-        prefixes
+        self.prefixes = IpNet::aggregate(&all);
+        self.prefixes.sort_unstable();
     }
 }
 

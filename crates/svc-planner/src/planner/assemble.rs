@@ -15,7 +15,7 @@ use crate::planning::{Planned, Work};
 const CLEAN_UP_NAMES: usize = 2000;
 
 impl Planner {
-    pub(super) fn assemble(&mut self, now: u64) -> Draft {
+    pub(super) fn assemble(&mut self, draft: &mut Draft, now: u64) {
         self.drop_expected();
         self.drafts += 1;
         let mirror = self.growth.as_ref().map(|growth| Mirror {
@@ -23,28 +23,30 @@ impl Planner {
             name: growth.state.name.clone(),
             cursor: growth.cursor,
         });
-        let mut draft = Draft::new(self.drafts, self.model.family, &self.kernel, mirror);
-        if self.clean_up(&mut draft, now) || self.switch_to_bigger(&mut draft, now) {
-            return draft;
+        draft.start(self.drafts, &self.kernel, mirror);
+        if let Some(transaction) = &mut self.spare_transaction {
+            draft.reclaim(transaction);
+        }
+        if self.clean_up(draft, now) || self.switch_to_bigger(draft, now) {
+            return;
         }
         if matches!(self.stage, Stage::Absent | Stage::Foreign(_)) {
-            self.size_sets(&mut draft);
+            self.size_sets(draft);
         }
-        self.change_rows(&mut draft, now);
-        self.grow(&mut draft, now);
+        self.change_rows(draft, now);
+        self.grow(draft, now);
         if draft.is_empty()
             && self.parked.is_empty()
             && let Stage::Filling(found) = &self.stage
         {
             let found = found.clone();
             draft.step = Step::TakeOver;
-            self.work(&mut draft, now).switch_base_chains(&found);
+            self.work(draft, now).switch_base_chains(&found);
         }
         if draft.is_empty() {
             // It was the others' turn, but they had nothing to do.
-            self.clean_up(&mut draft, now);
+            self.clean_up(draft, now);
         }
-        draft
     }
 
     /// Puts the number of the state after this transaction into it.
@@ -86,6 +88,7 @@ impl Planner {
             kernel: &mut self.kernel,
             draft,
             selection: &mut self.selection,
+            placement: &mut self.placement,
             config: &self.config,
             now,
             hold: ticks(self.config.hold),
@@ -186,6 +189,7 @@ impl Planner {
             kernel: &mut self.kernel,
             draft,
             selection: &mut self.selection,
+            placement: &mut self.placement,
             config: &self.config,
             now,
             hold: ticks(self.config.hold),

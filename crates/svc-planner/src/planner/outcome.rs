@@ -13,7 +13,7 @@ const LEFTOVERS_PATIENCE: u64 = 10;
 
 impl Planner {
     /// What a transaction changed is the truth now.
-    pub(super) fn finish(&mut self, draft: Draft, now: u64) {
+    pub(super) fn finish(&mut self, mut draft: Box<Draft>, now: u64) {
         let hold = ticks(self.config.hold);
         // No packet is on its way through rules that were not there.
         let rest = match self.stage {
@@ -27,16 +27,16 @@ impl Planner {
             .iter()
             .zip(&self.kernel.sets)
             .any(|(new, old)| new.rows < old.rows);
-        self.kernel.sets = draft.sets;
-        for due in draft.released {
+        core::mem::swap(&mut self.kernel.sets, &mut draft.sets);
+        for due in draft.released.drain(..) {
             if self.stamp(due, now) {
                 self.due.push_back((now.saturating_add(hold), due));
             }
         }
-        for number in draft.freed_groups {
+        for number in draft.freed_groups.drain(..) {
             self.kernel.groups.free(number);
         }
-        for number in draft.created_classes {
+        for number in draft.created_classes.drain(..) {
             if let Some(class) = self.kernel.classes.at_mut(number) {
                 class.state = State::Ready(ready);
                 class.since = now;
@@ -44,10 +44,10 @@ impl Planner {
                     .push_back((now.saturating_add(hold), Due::Class(number)));
             }
         }
-        for number in draft.deleted_classes {
+        for number in draft.deleted_classes.drain(..) {
             self.kernel.classes.remove(number);
         }
-        for id in draft.emptied_cluster_ips {
+        for id in draft.emptied_cluster_ips.drain(..) {
             let Some(ip) = self.model.cluster_ips.arena.at_mut(id) else {
                 continue;
             };
@@ -56,22 +56,25 @@ impl Planner {
                 self.model.cluster_ips.remove(id);
             }
         }
-        for id in draft.ports {
+        for id in draft.ports.drain(..) {
             if self.model.ports.at(id).is_some_and(|port| port.is_gone()) {
                 self.model.ports.remove(id);
             }
         }
         if !draft.parked.is_empty() {
-            self.parked.push_back((ready, draft.parked));
+            let parked = core::mem::take(&mut draft.parked);
+            self.parked.push_back((ready, parked));
         }
         if freed || shrunk {
             self.retry_refused();
         }
-        self.finish_step(draft.step, now);
+        let step = core::mem::replace(&mut draft.step, Step::Rows);
+        self.finish_step(step, now);
+        self.keep(draft);
     }
 
     /// What a transaction changed is not so.
-    pub(super) fn take_back(&mut self, mut draft: Draft, now: u64) {
+    pub(super) fn take_back(&mut self, mut draft: Box<Draft>, now: u64) {
         for undo in &draft.undo {
             match undo {
                 Undo::Frontend { id, .. } => self.model.lost_frontends.push(*id),
@@ -80,10 +83,10 @@ impl Planner {
             }
         }
         draft.take_back(&mut self.model, &mut self.kernel);
-        for due in draft.consumed {
+        for due in draft.consumed.drain(..) {
             self.due.push_front((now, due));
         }
-        for port in draft.ports.into_iter().chain(draft.parked) {
+        for port in draft.ports.drain(..).chain(draft.parked.drain(..)) {
             self.model.queue(port);
         }
         if let Step::CleanUp(_) = draft.step
@@ -92,6 +95,13 @@ impl Planner {
             let patience = ticks(self.config.hold).saturating_mul(LEFTOVERS_PATIENCE);
             *due = now.saturating_add(patience);
         }
+        self.keep(draft);
+    }
+
+    /// Keeps a draft that is done with for its buffers.
+    fn keep(&mut self, mut draft: Box<Draft>) {
+        draft.clear();
+        self.spare_draft = Some(draft);
     }
 
     /// A port is not planned until it changes.

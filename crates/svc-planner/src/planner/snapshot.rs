@@ -375,7 +375,7 @@ impl Restore<'_> {
                 hairpins.push(key);
             }
             if let Some(port) = self.planner.model.ports.at_mut(id) {
-                port.hairpins = hairpins.into_boxed_slice();
+                port.hairpins = hairpins;
             }
         }
         Ok(())

@@ -41,7 +41,8 @@ pub(crate) enum Undo {
     },
     PortHairpins {
         id: u32,
-        hairpins: Box<[LocalTarget]>,
+        /// Where they begin in [`Draft::hairpins`].
+        start: usize,
     },
     Hairpin {
         key: LocalTarget,
@@ -104,7 +105,10 @@ pub(crate) enum Step {
     CleanUp(Leftovers),
 }
 
-/// A transaction in the making.
+/// Elements a buffer has room for at most when it is kept for the next transaction.
+const KEPT: usize = 1024;
+
+/// A transaction in the making; kept between transactions for its buffers.
 #[derive(Debug)]
 pub(crate) struct Draft {
     /// Number of the draft, never 0.
@@ -116,6 +120,8 @@ pub(crate) struct Draft {
     /// The sets as they are after this transaction.
     pub(crate) sets: [SetState; SETS],
     pub(crate) undo: Vec<Undo>,
+    /// Former hairpins of ports.
+    pub(crate) hairpins: Vec<LocalTarget>,
     /// The settings before this transaction.
     settings: Settings,
     /// Ports planned.
@@ -140,21 +146,17 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    pub(crate) fn new(
-        number: u64,
-        family: Family,
-        kernel: &Kernel,
-        mirror: Option<Mirror>,
-    ) -> Self {
+    pub(crate) fn new(family: Family, kernel: &Kernel) -> Self {
         Self {
-            number,
+            number: 0,
             transaction: Transaction::new(family),
             sets: kernel.sets.clone(),
-            settings: kernel.settings.clone(),
+            settings: Settings::default(),
             rows: Default::default(),
             mirror_rows: Rows::default(),
-            mirror,
+            mirror: None,
             undo: Vec::new(),
+            hairpins: Vec::new(),
             ports: Vec::new(),
             released: Vec::new(),
             consumed: Vec::new(),
@@ -166,6 +168,50 @@ impl Draft {
             step: Step::Rows,
             count: 0,
         }
+    }
+
+    /// Starts a transaction with what the kernel holds; it was cleared before.
+    pub(crate) fn start(&mut self, number: u64, kernel: &Kernel, mirror: Option<Mirror>) {
+        self.number = number;
+        self.sets.clone_from(&kernel.sets);
+        self.settings.copy_from(&kernel.settings);
+        self.mirror = mirror;
+    }
+
+    /// Empties it. Large buffers are not kept.
+    pub(crate) fn clear(&mut self) {
+        self.transaction.clear();
+        self.rows.iter_mut().for_each(Rows::clear);
+        self.mirror_rows = Rows::default();
+        self.mirror = None;
+        empty(&mut self.undo);
+        empty(&mut self.hairpins);
+        empty(&mut self.released);
+        empty(&mut self.consumed);
+        for numbers in [
+            &mut self.ports,
+            &mut self.freed_groups,
+            &mut self.created_classes,
+            &mut self.deleted_classes,
+            &mut self.emptied_cluster_ips,
+            &mut self.parked,
+        ] {
+            empty(numbers);
+        }
+        self.step = Step::Rows;
+        self.count = 0;
+    }
+
+    /// Takes the buffers of a finished transaction's rows over and empties it.
+    pub(crate) fn reclaim(&mut self, transaction: &mut Transaction) {
+        for change in transaction.elements.drain(..) {
+            let mut sets = self.rows.iter_mut().zip(&self.sets);
+            if let Some((rows, _)) = sets.find(|(_, state)| state.name == change.set) {
+                (rows.delete, rows.add) = (change.delete, change.add);
+                rows.clear();
+            }
+        }
+        transaction.clear();
     }
 
     pub(crate) fn set(&self, id: SetId) -> &SetState {
@@ -233,44 +279,53 @@ impl Draft {
             && tx.add_rules.is_empty()
     }
 
-    /// The finished transaction.
-    pub(crate) fn finish(&mut self) -> Transaction {
-        let empty = Transaction::new(self.transaction.family);
-        let mut transaction = core::mem::replace(&mut self.transaction, empty);
-        for (id, rows) in SetId::ALL.into_iter().zip(core::mem::take(&mut self.rows)) {
-            let name = self.sets[id as usize].name.clone();
-            transaction.elements.extend(change(id, name, rows));
+    /// Moves the finished transaction into an empty one.
+    pub(crate) fn finish(&mut self, transaction: &mut Transaction) {
+        core::mem::swap(transaction, &mut self.transaction);
+        let sets = SetId::ALL.into_iter().zip(&self.sets).zip(&mut self.rows);
+        for ((id, state), rows) in sets {
+            transaction.elements.extend(change(id, &state.name, rows));
         }
         if let Some(mirror) = &self.mirror {
-            let rows = core::mem::take(&mut self.mirror_rows);
-            transaction
-                .elements
-                .extend(change(mirror.set, mirror.name.clone(), rows));
+            let change = change(mirror.set, &mirror.name, &mut self.mirror_rows);
+            transaction.elements.extend(change);
         }
-        transaction
     }
 
     /// Restores what planning changed.
     pub(crate) fn take_back(&mut self, model: &mut Model, kernel: &mut Kernel) {
         while let Some(undo) = self.undo.pop() {
-            undo.apply(model, kernel);
+            undo.apply(model, kernel, &mut self.hairpins);
         }
-        kernel.settings = self.settings.clone();
+        core::mem::swap(&mut kernel.settings, &mut self.settings);
     }
 }
 
-fn change(id: SetId, set: Name, rows: Rows) -> Option<SetChange> {
+/// Takes rows out as a change of a set.
+fn change(id: SetId, set: &Name, rows: &mut Rows) -> Option<SetChange> {
     (!rows.delete.is_empty() || !rows.add.is_empty()).then(|| SetChange {
-        set,
+        set: set.clone(),
         key: id.key(),
         data: id.data(),
-        delete: rows.delete,
-        add: rows.add,
+        delete: core::mem::take(&mut rows.delete),
+        add: core::mem::take(&mut rows.add),
     })
 }
 
+fn empty<T>(buffer: &mut Vec<T>) {
+    buffer.clear();
+    buffer.shrink_to(KEPT);
+}
+
+impl Rows {
+    fn clear(&mut self) {
+        empty(&mut self.delete);
+        empty(&mut self.add);
+    }
+}
+
 impl Undo {
-    fn apply(self, model: &mut Model, kernel: &mut Kernel) {
+    fn apply(self, model: &mut Model, kernel: &mut Kernel, hairpins: &mut Vec<LocalTarget>) {
         match self {
             Self::Frontend {
                 id,
@@ -296,9 +351,10 @@ impl Undo {
                     (port.cluster_group, port.local_group) = (cluster_group, local_group);
                 }
             }
-            Self::PortHairpins { id, hairpins } => {
+            Self::PortHairpins { id, start } => {
+                let former = hairpins.split_off(start);
                 if let Some(port) = model.ports.at_mut(id) {
-                    port.hairpins = hairpins;
+                    port.hairpins = former;
                 }
             }
             Self::Hairpin { key, value } => match value {

@@ -23,6 +23,7 @@ pub(crate) struct Work<'a> {
     pub(crate) kernel: &'a mut Kernel,
     pub(crate) draft: &'a mut Draft,
     pub(crate) selection: &'a mut Selection,
+    pub(crate) placement: &'a mut Placement,
     pub(crate) config: &'a Config,
     /// Time in ticks.
     pub(crate) now: u64,
@@ -31,3 +32,4 @@ pub(crate) struct Work<'a> {
 }
 
 pub(crate) use port::Planned;
+pub(crate) use slots::Placement;

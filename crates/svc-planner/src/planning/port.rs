@@ -73,7 +73,7 @@ impl Work<'_> {
         };
         if port.is_gone() {
             self.set_groups(id, 0, 0);
-            self.set_hairpins(id, Box::default());
+            self.set_hairpins(id, &[]);
             return Planned::Done;
         }
         self.selection.select(self.model, port);
@@ -135,7 +135,10 @@ impl Work<'_> {
         self.add_cluster_ips(service);
         self.selection
             .note_local(fates.uses_cluster(), fates.uses_local());
-        self.set_hairpins(id, hairpin::wanted(self.selection, protocol));
+        let mut hairpins = core::mem::take(&mut self.selection.hairpins);
+        hairpin::list(self.selection, protocol, &mut hairpins);
+        self.set_hairpins(id, &hairpins);
+        self.selection.hairpins = hairpins;
         let withheld = fates.withholds_addresses.then_some(Reason::SourceRanges);
         match classes.shortage.or(withheld) {
             Some(reason) => Planned::Partly(reason),

@@ -164,7 +164,7 @@ impl Work<'_> {
     }
 
     /// Brings a port's hairpin rows in line with a sorted list.
-    pub(super) fn set_hairpins(&mut self, id: u32, wanted: Box<[LocalTarget]>) {
+    pub(super) fn set_hairpins(&mut self, id: u32, wanted: &[LocalTarget]) {
         let Some(port) = self
             .model
             .ports
@@ -173,19 +173,26 @@ impl Work<'_> {
         else {
             return;
         };
-        let new = wanted.clone();
-        let old = core::mem::replace(&mut port.hairpins, wanted);
-        let hairpins = old.clone();
-        self.draft.undo.push(Undo::PortHairpins { id, hairpins });
+        let start = self.draft.hairpins.len();
+        self.draft.hairpins.extend_from_slice(&port.hairpins);
+        self.draft.undo.push(Undo::PortHairpins { id, start });
+        port.hairpins.clear();
+        port.hairpins.reserve_exact(wanted.len());
+        port.hairpins.extend_from_slice(wanted);
         let missing = |from: &[LocalTarget], key: &LocalTarget| {
             from.binary_search_by_key(&key.target, |other| other.target)
                 .is_err()
         };
-        for key in new.iter().filter(|key| missing(&old, key)) {
-            self.edit_hairpin(*key, 1);
+        for key in wanted {
+            if missing(&self.draft.hairpins[start..], key) {
+                self.edit_hairpin(*key, 1);
+            }
         }
-        for key in old.iter().filter(|key| missing(&new, key)) {
-            self.edit_hairpin(*key, -1);
+        for at in start..self.draft.hairpins.len() {
+            let key = self.draft.hairpins[at];
+            if missing(wanted, &key) {
+                self.edit_hairpin(key, -1);
+            }
         }
     }
 

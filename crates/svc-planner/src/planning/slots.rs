@@ -18,48 +18,86 @@ use crate::plan::{Datum, Key, Route};
 /// From this many endpoints on membership is looked up by hash.
 const MANY: usize = 16;
 
-/// Endpoints wanted, and which of them have a slot.
-struct Wanted<'a> {
-    targets: &'a [Target],
+/// Who goes into which slot; kept between uses for its buffers.
+#[derive(Debug, Default)]
+pub(crate) struct Placement {
+    /// The slots as they are to be.
+    slots: Vec<Target>,
+    /// Which of the endpoints wanted have a slot.
     placed: Vec<bool>,
-    positions: Option<HashMap<Target, usize>>,
+    /// Where they are in the list, if it is long.
+    positions: HashMap<Target, usize>,
+    /// Slots whose endpoint is not wanted any more.
+    holes: Vec<usize>,
 }
 
-impl<'a> Wanted<'a> {
-    fn new(targets: &'a [Target]) -> Self {
-        let positions = (targets.len() >= MANY).then(|| {
-            (0..)
-                .zip(targets)
-                .map(|(position, target)| (*target, position))
-                .collect()
-        });
-        Self {
-            targets,
-            placed: vec![false; targets.len()],
-            positions,
+impl Placement {
+    /// Works out the slots of a group with `slots`, of which `before` are in use, for the endpoints
+    /// `wanted`.
+    fn place(&mut self, slots: &[Target], before: usize, wanted: &[Target]) {
+        self.start(slots, wanted);
+        for (slot, target) in slots.iter().enumerate().take(before) {
+            let position = self.position(wanted, *target);
+            let is_first = position
+                .is_some_and(|position| !core::mem::replace(&mut self.placed[position], true));
+            if !is_first {
+                self.holes.push(slot);
+            }
+        }
+        let (slots, holes) = (&mut self.slots, &self.holes);
+        let missing = wanted.iter().zip(&self.placed);
+        let mut missing = missing.filter_map(|(target, placed)| (!placed).then_some(*target));
+        let count = wanted.len();
+        // Holes that remain in use first take new endpoints, then the last ones.
+        let mut last = before;
+        for &hole in holes.iter().filter(|hole| **hole < count) {
+            if let Some(target) = missing.next() {
+                slots[hole] = target;
+                continue;
+            }
+            last -= 1;
+            while holes.binary_search(&last).is_ok() {
+                last -= 1;
+            }
+            slots[hole] = slots[last];
+        }
+        for (slot, target) in (before..).zip(missing) {
+            match slots.get_mut(slot) {
+                Some(tail) => *tail = target,
+                None => slots.push(target),
+            }
+        }
+        // What packets on their way may still choose leads to an endpoint in use, if there is one.
+        if count > 0 {
+            for slot in count..self.slots.len() {
+                if self.position(wanted, self.slots[slot]).is_none() {
+                    self.slots[slot] = self.slots[slot % count];
+                }
+            }
         }
     }
 
-    fn position(&self, target: Target) -> Option<usize> {
-        match &self.positions {
-            Some(positions) => positions.get(&target).copied(),
-            None => self.targets.iter().position(|other| *other == target),
+    fn start(&mut self, slots: &[Target], wanted: &[Target]) {
+        self.slots.clear();
+        self.slots.extend_from_slice(slots);
+        self.placed.clear();
+        self.placed.resize(wanted.len(), false);
+        self.holes.clear();
+        self.positions.clear();
+        if wanted.len() >= MANY {
+            let positions = (0..)
+                .zip(wanted)
+                .map(|(position, target)| (*target, position));
+            self.positions.extend(positions);
         }
     }
 
-    fn missing(&self) -> Vec<Target> {
-        let missing = self
-            .targets
-            .iter()
-            .zip(&self.placed)
-            .filter(|(_, placed)| !**placed);
-        missing.map(|(target, _)| *target).collect()
-    }
-
-    /// Marks a target as placed; false if it is not wanted, or placed already.
-    fn place(&mut self, target: Target) -> bool {
-        let position = self.position(target);
-        position.is_some_and(|position| !core::mem::replace(&mut self.placed[position], true))
+    fn position(&self, wanted: &[Target], target: Target) -> Option<usize> {
+        if wanted.len() >= MANY {
+            self.positions.get(&target).copied()
+        } else {
+            wanted.iter().position(|other| *other == target)
+        }
     }
 }
 
@@ -83,43 +121,10 @@ impl Work<'_> {
         group
             .slots
             .reserve_exact(count.saturating_sub(group.slots.len()));
-        let mut slots = group.slots.clone();
-        let mut wanted = Wanted::new(targets);
-        let mut holes = Vec::new();
-        for (slot, target) in slots.iter().enumerate().take(before) {
-            if !wanted.place(*target) {
-                holes.push(slot);
-            }
-        }
-        let mut missing = wanted.missing().into_iter();
-        // Holes that remain in use first take new endpoints, then the last ones.
-        let mut last = before;
-        for &hole in holes.iter().filter(|hole| **hole < count) {
-            if let Some(target) = missing.next() {
-                slots[hole] = target;
-                continue;
-            }
-            last -= 1;
-            while holes.binary_search(&last).is_ok() {
-                last -= 1;
-            }
-            slots[hole] = slots[last];
-        }
-        for (slot, target) in (before..).zip(missing) {
-            match slots.get_mut(slot) {
-                Some(tail) => *tail = target,
-                None => slots.push(target),
-            }
-        }
-        // What packets on their way may still choose leads to an endpoint in use, if there is one.
-        if count > 0 {
-            for slot in count..slots.len() {
-                if wanted.position(slots[slot]).is_none() {
-                    slots[slot] = slots[slot % count];
-                }
-            }
-        }
+        self.placement.place(&group.slots, before, targets);
+        let slots = core::mem::take(&mut self.placement.slots);
         self.write_slots(number, &slots);
+        self.placement.slots = slots;
         self.set_count(number, count);
     }
 

@@ -1,5 +1,7 @@
 //! The table itself: sets, chains and rules that do not depend on Services.
 
+use smallvec::SmallVec;
+
 use super::Work;
 use super::draft::Due;
 use crate::clock::{IN_USE, PENDING, is_over};
@@ -81,7 +83,9 @@ impl Work<'_> {
                 Datum::None,
             );
         }
-        self.kernel.settings.node_port_ips = listed;
+        let node_port_ips = &mut self.kernel.settings.node_port_ips;
+        node_port_ips.clear();
+        node_port_ips.extend_from_slice(&listed);
         let prefixes = self.model.service_cidrs.prefixes();
         for prefix in self
             .kernel
@@ -100,12 +104,14 @@ impl Work<'_> {
             self.draft
                 .add(SetId::ServiceCidrs, 0, Key::Prefix(*prefix), Datum::None);
         }
-        self.kernel.settings.service_cidrs = prefixes;
+        let service_cidrs = &mut self.kernel.settings.service_cidrs;
+        service_cidrs.clear();
+        service_cidrs.extend_from_slice(prefixes);
     }
 
     /// Once node ports are served everywhere, packets on their way through the former rules may
     /// still look for the former addresses.
-    fn wanted_node_port_ips(&mut self) -> Vec<Address> {
+    fn wanted_node_port_ips(&mut self) -> SmallVec<[Address; 4]> {
         let node_ports = self.node_ports();
         let settings = &mut self.kernel.settings;
         let since = settings.node_port_ips_since;
@@ -115,13 +121,13 @@ impl Work<'_> {
         }
         if settings.node_port_ips.is_empty() || is_over(since, self.hold, self.now) {
             settings.node_port_ips_since = IN_USE;
-            return Vec::new();
+            return SmallVec::new();
         }
         if since == IN_USE {
             settings.node_port_ips_since = PENDING;
             self.draft.released.push(Due::NodePortIps);
         }
-        settings.node_port_ips.clone()
+        SmallVec::from_slice(&settings.node_port_ips)
     }
 
     /// Rules of a class chain.

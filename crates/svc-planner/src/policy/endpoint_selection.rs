@@ -5,7 +5,7 @@ use hashbrown::HashMap;
 
 use super::topology::Nearness;
 use crate::model::Model;
-use crate::model::address::Target;
+use crate::model::address::{LocalTarget, Target};
 use crate::model::service::Port;
 use crate::model::slice::{Flags, SlicePort};
 
@@ -43,6 +43,8 @@ pub(crate) struct Selection {
     pub(crate) local: Vec<Target>,
     /// All endpoints of this node that are in one of the two.
     pub(crate) on_this_node: Vec<Target>,
+    /// The same as the rows they need.
+    pub(crate) hairpins: Vec<LocalTarget>,
     candidates: Vec<Candidate>,
     positions: HashMap<Target, usize>,
 }

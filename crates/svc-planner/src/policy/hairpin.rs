@@ -5,12 +5,10 @@ use super::endpoint_selection::Selection;
 use crate::model::address::LocalTarget;
 use crate::object::Protocol;
 
-/// The rows a Service port needs, sorted.
-pub(crate) fn wanted(endpoints: &Selection, protocol: Protocol) -> Box<[LocalTarget]> {
+/// The rows a Service port needs, sorted; `wanted` is overwritten.
+pub(crate) fn list(endpoints: &Selection, protocol: Protocol, wanted: &mut Vec<LocalTarget>) {
     let local = endpoints.on_this_node.iter();
-    let mut wanted: Vec<_> = local
-        .map(|&target| LocalTarget { target, protocol })
-        .collect();
+    wanted.clear();
+    wanted.extend(local.map(|&target| LocalTarget { target, protocol }));
     wanted.sort_unstable_by_key(|local| local.target);
-    wanted.into_boxed_slice()
 }

@@ -9,7 +9,7 @@ use crate::model::node::NodeView;
 use crate::plan::{Family, Statement};
 
 /// Statements about masquerading, for one configuration.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Masquerade {
     bits: u32,
     all: bool,

@@ -11,14 +11,14 @@ pub(crate) enum NodePortMatch {
     /// All local addresses but loopback.
     All,
     /// These, sorted.
-    Listed(Vec<Address>),
+    Listed(SmallVec<[Address; 4]>),
 }
 
 impl NodeView {
     /// Where node ports are served. Nowhere before the Node is known; everywhere if the
     /// configuration names no address of this family.
     pub(crate) fn node_ports(&self, family: Family, config: &NodePortAddresses) -> NodePortMatch {
-        let mut listed: Vec<Address> = match config {
+        let mut listed: SmallVec<[Address; 4]> = match config {
             NodePortAddresses::All => return NodePortMatch::All,
             NodePortAddresses::Primary => match self.addresses.first() {
                 None if self.known => return NodePortMatch::All,

@@ -104,6 +104,7 @@ impl Driver {
             panic!("{error} in\n{transaction}");
         }
         self.planner.committed(self.now);
+        self.planner.recycle(transaction);
         Some(operations)
     }
 
@@ -115,6 +116,7 @@ impl Driver {
             self.kernel.apply(&transaction, self.now).unwrap_err();
             self.kernel.clear_faults();
             self.planner.rejected(self.now, None);
+            self.planner.recycle(transaction);
         }
     }
 
