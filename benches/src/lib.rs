@@ -2,6 +2,7 @@
 
 pub mod cluster;
 pub mod codec;
+pub mod memory;
 pub mod ruleset;
 pub mod stats;
 pub mod sync;

@@ -9,12 +9,14 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use benches::cluster::Cluster;
-use benches::ruleset;
 use benches::stats::{median, ratio, shown};
 use benches::sync::{Sync, Timing, in_new_netns, replay};
+use benches::{memory, ruleset};
 use clap::{Parser, Subcommand};
 use nix::sys::resource::{UsageWho, getrusage};
 use svc_planner::object::Change;
+
+const MIB: f64 = 1_048_576.0;
 
 #[derive(Parser)]
 #[command(about = "Kernel benchmarks (as root), every figure beside its pair")]
@@ -40,13 +42,18 @@ enum Bench {
     Change,
     /// The whole process `kproxy apply` of a JSON List, beside `nft -f`
     Apply,
+    /// What 100,000 Services × 10 endpoints take in the planner's memory (no kernel)
+    Memory,
 }
 
 fn main() -> Result<()> {
     let cli = Cli::parse();
     let wanted = |bench| cli.bench.is_none_or(|chosen| chosen == bench);
     let mut missed = Vec::new();
-    // First, as it reads the largest memory use of all children so far.
+    // These first, as they read the largest memory use of the process, and of its children, so far.
+    if wanted(Bench::Memory) {
+        memory(&mut missed)?;
+    }
     if wanted(Bench::Apply) {
         apply(&cli, &mut missed)?;
     }
@@ -235,6 +242,36 @@ fn apply(cli: &Cli, missed: &mut Vec<String>) -> Result<()> {
         "kproxy apply, MiB resident",
         memory as f64 / 1024.0,
         200.0,
+        true,
+    );
+    Ok(())
+}
+
+fn memory(missed: &mut Vec<String>) -> Result<()> {
+    const SERVICES: u32 = 100_000;
+    let cluster = |endpoints| Cluster {
+        services: SERVICES,
+        endpoints,
+    };
+    println!("planner's memory, {SERVICES} Services × 10");
+    let ten = memory::of_planner(cluster(10));
+    let resident = getrusage(UsageWho::RUSAGE_SELF)?.max_rss();
+    let one = memory::of_planner(cluster(1));
+    let per_endpoint = (ten.settled as f64 - one.settled as f64) / f64::from(9 * SERVICES);
+    let per_service = one.settled as f64 / f64::from(SERVICES) - per_endpoint;
+    println!(
+        "  {per_service:.0} bytes a Service, {per_endpoint:.0} an endpoint; {:.1} MiB in all, {:.1} at most \
+         ({} rows in {} transactions)",
+        ten.settled as f64 / MIB,
+        ten.peak as f64 / MIB,
+        ten.rows,
+        ten.transactions,
+    );
+    bound(
+        missed,
+        "planner, MiB resident at most",
+        resident as f64 / 1024.0,
+        300.0,
         true,
     );
     Ok(())

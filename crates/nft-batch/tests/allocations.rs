@@ -3,7 +3,7 @@
 mod support;
 
 use allocation_counter::measure;
-use nl_codec::nft::ElemRow;
+use nl_codec::nft::{Elem, ElemRow, Exprs, Rule};
 use support::*;
 
 /// Replaces rows in two sets and swaps a rule: what a change of one Service looks like.
@@ -24,7 +24,7 @@ fn a_transaction_in_steady_state_allocates_nothing() {
             round += 1;
             let mut b = reuse.take().unwrap();
             let exprs = [nl_codec::nft::expr::Counter::default().into()];
-            let rule = nl_codec::nft::Rule::new(T, "c", nl_codec::nft::Exprs::new(&exprs));
+            let rule = Rule::new(T, "c", Exprs::new(&exprs));
             b.flush_chain(IP, T, "c").unwrap();
             b.add_rule(IP, &rule).unwrap();
             for name in ["m", "n"] {
@@ -67,5 +67,48 @@ fn a_transaction_in_steady_state_allocates_nothing() {
             lookup(&mut connection, 50),
             Some(102_u32.to_be_bytes().to_vec())
         );
+    });
+}
+
+/// Reads by key and dumps hand out what is in the receive buffer.
+#[test]
+fn reading_allocates_nothing() {
+    with_connection(|mut connection| {
+        let mut b = batch();
+        b.add_table(IP, &table()).unwrap();
+        b.add_chain(IP, &chain("c")).unwrap();
+        let m = b.add_set(IP, &set("m", true, None)).unwrap();
+        b.add_elements(m, (0..1_000).map(|n| row(n, n))).unwrap();
+        let exprs = [nl_codec::nft::expr::Counter::default().into()];
+        let rule = Rule::new(T, "c", Exprs::new(&exprs));
+        b.add_rule(IP, &rule).unwrap();
+        commit(&mut connection, b);
+
+        let mut seen = [0; 7];
+        let mut read = || {
+            seen = [0; 7];
+            let [tables, chains, rules, sets, elements, found, missed] = &mut seen;
+            connection.generation().unwrap();
+            connection.dump_tables(IP, |_, _| *tables += 1).unwrap();
+            connection.dump_chains(IP, T, |_| *chains += 1).unwrap();
+            connection.dump_rules(IP, T, None, |_| *rules += 1).unwrap();
+            connection.dump_sets(IP, T, |_| *sets += 1).unwrap();
+            let dump = connection.dump_elements(IP, T, "m", |_| *elements += 1);
+            assert!(dump.unwrap().consistent);
+            for number in [5, 2_000] {
+                let is_row = |elem: &Elem<'_>| elem.data == row(number, number).data;
+                match connection
+                    .element(IP, T, "m", &key(number), is_row)
+                    .unwrap()
+                {
+                    Some(is_row) => *found += i32::from(is_row),
+                    None => *missed += 1,
+                }
+            }
+        };
+        // The first round makes the buffers.
+        read();
+        assert_eq!(measure(&mut read).count_total, 0);
+        assert_eq!(seen, [1, 1, 1, 1, 1_000, 1, 1]);
     });
 }

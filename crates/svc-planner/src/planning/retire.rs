@@ -89,7 +89,12 @@ impl Work<'_> {
             return;
         }
         match class.state {
-            State::Ready(_) => self.kernel.classes.idle.push_back(number),
+            State::Ready(_) => {
+                let idle = &mut self.kernel.classes.idle;
+                // It may have been in use again since it came here.
+                idle.retain(|other| *other != number);
+                idle.push_back(number);
+            }
             State::Rowless => self.delete_class_chain(number, class.shape),
             State::Creating | State::Deleting => {}
         }
