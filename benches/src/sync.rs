@@ -136,6 +136,7 @@ impl Sync {
     }
 }
 
+#[allow(clippy::large_enum_variant, reason = "taken apart at once")]
 enum Step {
     Committed(Timing, SealedBatch),
     Wait(Duration),
