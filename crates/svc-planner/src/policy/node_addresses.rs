@@ -1,5 +1,7 @@
 //! The addresses of the own Node on which node ports are served.
 
+use smallvec::SmallVec;
+
 use crate::config::NodePortAddresses;
 use crate::model::address::{Address, is_of};
 use crate::model::node::NodeView;
