@@ -56,7 +56,7 @@ fn unknown(outcome: Outcome) -> Unknown {
     }
 }
 
-/// B61: works on both kinds of kernels, asks for one ack, and needs no time-out.
+/// mullvad/nftnl-rs#90: works on both kinds of kernels, asks for one ack, and needs no time-out.
 #[test]
 fn kernels_with_and_without_an_ack_of_the_end() {
     for end_ack in KERNELS {
@@ -360,7 +360,8 @@ fn sequence_numbers_wrap_around() {
     }
 }
 
-/// B67: kernels before 6.3 know no DESTROY; adding and deleting in one batch does the same.
+/// ovn-kubernetes/ovn-kubernetes#4892:
+/// kernels before 6.3 know no DESTROY; adding and deleting in one batch does the same.
 #[test]
 fn destroy_on_kernels_that_lack_it() {
     for errno in [Errno::EINVAL, Errno::EOPNOTSUPP] {
@@ -390,7 +391,7 @@ fn destroy_on_kernels_that_lack_it() {
     }
 }
 
-/// B72: a kernel without an expression is named as such at start.
+/// siderolabs/pkgs#951: a kernel without an expression is named as such at start.
 #[test]
 fn missing_expressions_are_named() {
     for name in ["fib", "numgen", "masq"] {
@@ -400,7 +401,7 @@ fn missing_expressions_are_named() {
     }
 }
 
-/// B58: many elements become several messages; no length wraps.
+/// google/nftables#303: many elements become several messages; no length wraps.
 #[test]
 fn elements_are_packed_up_to_the_attribute_limit() {
     // 28 bytes each: key 4 + 8 + 4 … 2,340 fit into 65,531 bytes.

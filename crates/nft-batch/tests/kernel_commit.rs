@@ -39,7 +39,8 @@ fn deletions_come_before_additions_whatever_the_order_of_calls() {
     });
 }
 
-/// B64: add never overwrites; delete and add in one transaction replaces; an identical re-add is
+/// moby/moby#53301:
+/// add never overwrites; delete and add in one transaction replaces; an identical re-add is
 /// no change.
 #[test]
 fn adding_other_data_to_a_key_is_eexist_and_names_the_element() {
@@ -93,7 +94,7 @@ fn adding_other_data_to_a_key_is_eexist_and_names_the_element() {
     });
 }
 
-/// B68: ENFILE is how the kernel says that a set is full.
+/// leshniak/nft-blacklist#2: ENFILE is how the kernel says that a set is full.
 #[test]
 fn a_full_set_is_named_with_its_size_and_the_element() {
     with_connection(|mut connection| {
@@ -117,7 +118,8 @@ fn a_full_set_is_named_with_its_size_and_the_element() {
     });
 }
 
-/// B63: a chain in use by a map row cannot go alone; with the row, in whatever order of calls, it
+/// kubernetes/kubernetes#122604:
+/// a chain in use by a map row cannot go alone; with the row, in whatever order of calls, it
 /// can.
 #[test]
 fn a_chain_goes_with_the_row_that_uses_it() {
@@ -144,7 +146,7 @@ fn a_chain_goes_with_the_row_that_uses_it() {
     });
 }
 
-/// B71: another writer came between reading and committing.
+/// linkerd/linkerd2#9053: another writer came between reading and committing.
 #[test]
 fn a_batch_for_another_generation_is_a_mismatch() {
     with_connection(|mut connection| {

@@ -161,7 +161,8 @@ fn sets_and_chains_that_use_each_other_go_in_one_batch() {
     });
 }
 
-/// B90: a base chain gets another priority in one transaction, with a barrier in between.
+/// kubernetes/kubernetes#123162:
+/// a base chain gets another priority in one transaction, with a barrier in between.
 #[test]
 fn a_base_chain_is_replaced_across_a_barrier() {
     with_connection(|mut connection| {
@@ -195,7 +196,7 @@ fn a_base_chain_is_replaced_across_a_barrier() {
     });
 }
 
-/// B67: with the DESTROY messages and without.
+/// ovn-kubernetes/ovn-kubernetes#4892: with the DESTROY messages and without.
 #[test]
 fn destroying_what_is_there_and_what_is_not() {
     with_connection(|mut connection| {

@@ -87,7 +87,7 @@ fn unknown(outcome: Outcome) -> Unknown {
     }
 }
 
-/// B56: few acks are asked for, however many messages.
+/// google/nftables#103: few acks are asked for, however many messages.
 #[test]
 fn many_messages_get_one_reply() {
     in_new_netns(|| {
@@ -112,7 +112,7 @@ fn many_messages_get_one_reply() {
     });
 }
 
-/// B56: when acks are lost all the same, the kernel is asked what happened.
+/// google/nftables#103: when acks are lost all the same, the kernel is asked what happened.
 #[test]
 fn lost_acks_are_resolved_by_looking() {
     in_new_netns(|| {
@@ -175,7 +175,7 @@ fn a_foreign_commit_does_not_pass_for_ours() {
     });
 }
 
-/// B59: 280 KB, which the default send buffer refuses, and 64 MiB.
+/// google/nftables#311: 280 KB, which the default send buffer refuses, and 64 MiB.
 #[test]
 fn the_send_buffer_grows_with_the_transaction() {
     with_connection(|mut connection| {
@@ -254,7 +254,7 @@ impl Transport for Unprivileged {
     }
 }
 
-/// B59: where the buffer cannot grow, the batch is split if it may be, and says so.
+/// google/nftables#311: where the buffer cannot grow, the batch is split if it may be, and says so.
 #[test]
 fn a_batch_is_split_where_the_buffer_cannot_grow() {
     in_new_netns(|| {
@@ -286,7 +286,8 @@ fn a_batch_is_split_where_the_buffer_cannot_grow() {
     });
 }
 
-/// B59, for real: in a user namespace SO_SNDBUFFORCE is refused and SO_SNDBUF is clamped. The test
+/// google/nftables#311,
+/// for real: in a user namespace SO_SNDBUFFORCE is refused and SO_SNDBUF is clamped. The test
 /// runs itself there, as a process that enters one must have a single thread.
 #[test]
 fn a_user_namespace_bounds_the_send_buffer() {
@@ -339,7 +340,7 @@ fn inside_a_user_namespace() {
     );
 }
 
-/// B58: lists beyond 64 KiB, and lists of exactly the largest lengths.
+/// google/nftables#303: lists beyond 64 KiB, and lists of exactly the largest lengths.
 #[test]
 fn long_element_lists_are_split_into_messages() {
     with_connection(|mut connection| {
@@ -405,7 +406,8 @@ fn long_element_lists_are_split_into_messages() {
     });
 }
 
-/// B79: names that are too long never leave; what the kernel finds out of range is tied to the
+/// crowdsecurity/cs-firewall-bouncer#285:
+/// names that are too long never leave; what the kernel finds out of range is tied to the
 /// object and field.
 #[test]
 fn names_of_255_bytes_are_the_longest() {

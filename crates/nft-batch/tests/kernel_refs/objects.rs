@@ -81,7 +81,7 @@ fn chains_are_changed_by_name_or_handle() {
     });
 }
 
-/// B90: hook and priority cannot change in place.
+/// kubernetes/kubernetes#123162: hook and priority cannot change in place.
 #[test]
 fn a_base_chain_does_not_change_its_priority() {
     with_objects(|mut socket, _| {
