@@ -13,7 +13,7 @@ use std::os::unix::fs::symlink;
 
 use nft_batch::Events;
 use sandbox::{sandboxed, service, slice};
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 #[test]
 fn changed_files_are_programmed() {
@@ -136,6 +136,73 @@ fn a_table_deleted_by_somebody_else_is_made_again() {
         // Nothing can be kept for the next process, which is no failure of this one.
         assert!(sandbox.kproxy(&["cleanup"]).status.success());
         assert_eq!(running.stop(), 0);
+    });
+}
+
+#[test]
+fn plan_beside_a_running_process() {
+    sandboxed(|mut sandbox| {
+        let mut events = Events::open().unwrap();
+        let write = |sandbox: &sandbox::Sandbox, name: &str, endpoint: &str| {
+            let objects = [service("web", "10.96.0.10"), slice("web", &[endpoint])];
+            sandbox.write_json(name, &objects);
+        };
+        write(&sandbox, "web.json", "10.1.0.1");
+        // Not the watched folder, so that what is planned is not programmed.
+        let wanted = tempfile::tempdir().unwrap();
+        let plan = |sandbox: &sandbox::Sandbox| {
+            let folder = wanted.path().to_str().unwrap();
+            let output = sandbox.kproxy(&["plan", "-f", folder, "-o", "json"]);
+            let rows: Json = serde_json::from_slice(&output.stdout).unwrap_or_default();
+            (output.status.code(), rows)
+        };
+        fs::copy(sandbox.path("web.json"), wanted.path().join("web.json")).unwrap();
+        let running = sandbox.start();
+        sandbox.until(&mut events, |it| it.endpoint("10.96.0.10", 80, 0).is_some());
+        assert_eq!(plan(&sandbox), (Some(0), json!([])));
+
+        // After a change too, as soon as it is in force.
+        write(&sandbox, "web.json", "10.1.0.2");
+        let moved = Some("10.1.0.2:8080".to_owned());
+        sandbox.until(&mut events, |it| it.endpoint("10.96.0.10", 80, 0) == moved);
+        let (code, changes) = plan(&sandbox);
+        assert_eq!(code, Some(2), "{changes}");
+        assert_eq!(changes[0]["rebuild"], false, "{changes}");
+        let rows = changes[0]["rows"].as_array().unwrap();
+        let back = rows.iter().any(|row| {
+            row["live"]["Endpoint"]["address"] == "10.1.0.2"
+                && row["wanted"]["Endpoint"]["address"] == "10.1.0.1"
+        });
+        assert!(back, "{changes}");
+        assert_eq!(running.stop(), 0);
+    });
+}
+
+#[test]
+fn a_killed_process_is_gone_on_from() {
+    sandboxed(|mut sandbox| {
+        let mut events = Events::open().unwrap();
+        sandbox.write_json(
+            "web.json",
+            &[service("web", "10.96.0.10"), slice("web", &["10.1.0.1"])],
+        );
+        let running = sandbox.start();
+        sandbox.until(&mut events, |it| it.endpoint("10.96.0.10", 80, 0).is_some());
+        // Succeeds once the state is saved: the process is idle.
+        assert_eq!(sandbox.plan(), (0, json!([])));
+        // Killed, not asked.
+        drop(running);
+
+        let handle = sandbox.set_handle("services");
+        let again = sandbox.apply(&["--wait-deferred"]);
+        let rows: u64 = again["transactions"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|it| it["rows"].as_u64().unwrap())
+            .sum();
+        assert!(rows <= 2, "only what was deferred is left to do: {again}");
+        assert_eq!(sandbox.set_handle("services"), handle, "{again}");
     });
 }
 

@@ -153,6 +153,11 @@ pub enum CliError {
     /// A file or folder named on the command line that cannot be read.
     #[error("{}: {}; nothing was changed", .0.file.display(), .0.fault)]
     Input(Box<Problem>),
+    /// `plan` beside a process at work whose saved state stays behind the tables.
+    #[error(
+        "a kproxy at work in this network namespace changes it faster than it saves its state; try again"
+    )]
+    Behind,
     /// The kernel does not let us change the table: no privilege, or another process owns it.
     #[error("{0}")]
     Refused(String),

@@ -143,6 +143,14 @@ impl ProxyOptions {
         }
     }
 
+    /// What an earlier process left behind for `netns`, or one at work there, to be read only.
+    ///
+    /// # Errors
+    /// [`EngineError::Netns`], [`EngineError::State`].
+    pub(super) fn state_to_read(&self, netns: &Netns) -> Result<StateDir, EngineError> {
+        StateDir::look(&self.state_dir, netns)
+    }
+
     /// The planner's settings for `family`.
     #[must_use]
     pub fn config(&self, family: Family) -> Config {

@@ -1,19 +1,23 @@
 //! `kproxy plan`.
 
 use core::fmt::Write as _;
+use core::time::Duration;
+use std::os::fd::AsFd as _;
 use std::path::PathBuf;
+use std::time::Instant;
 
 use clap::Args;
 use svc_planner::plan::Datum;
 
 use super::{CliError, Exit, Printer, ProxyOptions, Results, Target, load};
-use crate::engine::{Engine, RowChange, TABLE, WouldChange};
+use crate::engine::{Engine, RowChange, StateDir, TABLE, WouldChange};
+use crate::watch::{self, FolderWatch};
 
 /// Show what `apply` would change, without changing it
 ///
 /// Reads the rows in question from the kernel one by one and shows what they hold now beside what
-/// they would hold. Not to be asked while `kproxy run` is at work in the same network namespace: what
-/// its rows stand for is known to it alone.
+/// they would hold. Takes no lock and writes nothing; while `kproxy run` is at work in the same network
+/// namespace, it goes by what that saved last in the same --state-dir.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   kproxy plan -f manifests/
@@ -44,8 +48,8 @@ pub(super) struct Plan {
 impl Plan {
     pub(super) fn run(self) -> Result<Exit, CliError> {
         let mut engine = Engine::open(&self.target.netns(), |family| self.proxy.config(family))?;
-        let state = self.proxy.state(&self.target.netns())?;
-        engine.adopt(state.as_ref())?;
+        let state = self.proxy.state_to_read(&self.target.netns())?;
+        adopt(&mut engine, &state)?;
         let loaded = load(&self.filename, &self.proxy, |change| engine.apply(change))?;
         let changes = engine.dry_run()?;
         self.results.printer().print(&changes, |out, changes| {
@@ -62,6 +66,36 @@ impl Plan {
             Exit::Done
         })
     }
+}
+
+/// Longest wait for a process at work to save its state; it does so at least every ten seconds
+/// while it is idle.
+const PATIENCE: Duration = Duration::from_secs(12);
+
+/// Finds out what the tables stand for. A process at work saves that shortly after each change, not
+/// with it, so it may have to be waited for.
+fn adopt(engine: &mut Engine, state: &StateDir) -> Result<(), CliError> {
+    let deadline = Instant::now() + PATIENCE;
+    let mut watch: Option<FolderWatch> = None;
+    while !engine.resume(state)? {
+        if !state.in_use()? {
+            // Nobody will save anything: what is there is what would be taken over.
+            return Ok(engine.adopt(Some(state))?);
+        }
+        let Some(watch) = &mut watch else {
+            // Watched first, then looked at once more: a save in between is not missed.
+            let new = FolderWatch::new(state.folder()).map_err(CliError::Watch)?;
+            watch = Some(new);
+            continue;
+        };
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(CliError::Behind);
+        }
+        watch::wait([watch.as_fd()], Some(left)).map_err(CliError::Watch)?;
+        watch.drain().map_err(CliError::Watch)?;
+    }
+    Ok(())
 }
 
 const RED: &str = "\x1b[31m";

@@ -11,7 +11,7 @@ use clap::Args;
 use svc_planner::mailbox::{self, Receiver, Wake};
 
 use super::{CliError, Exit, ProxyOptions, Target};
-use crate::engine::{Engine, EngineError, Wait};
+use crate::engine::{Engine, EngineError, Saver, Wait};
 use crate::watch::{Reader, Signals};
 
 /// First pause after a failure; doubled each time.
@@ -71,6 +71,7 @@ impl Run {
         let mut engine = Engine::open(&self.target.netns(), |family| self.proxy.config(family))?;
         let state = self.proxy.state(&self.target.netns())?;
         engine.adopt(state.as_ref())?;
+        let mut saver = Saver::new(state);
         let reader = Reader::new(folder, signals, &self.proxy.node_name());
         let mut reader = reader.map_err(|error| CliError::Folder {
             folder: folder.clone(),
@@ -78,18 +79,16 @@ impl Run {
         })?;
         // Straight into the engine: nothing is programmed before everything was read once.
         reader.load(|change| engine.apply(change));
-        keep_up(reader, &mut engine)?;
+        keep_up(reader, &mut engine, &mut saver)?;
         tracing::info!("asked to end; the rules stay");
-        if let Some(state) = &state {
-            engine.save(state)?;
-        }
+        saver.finish(&mut engine)?;
         Ok(Exit::Done)
     }
 }
 
 /// Reads on one thread, programs on this one, until the process is asked to end or programming is
 /// hopeless.
-fn keep_up(reader: Reader, engine: &mut Engine) -> Result<(), CliError> {
+fn keep_up(reader: Reader, engine: &mut Engine, saver: &mut Saver) -> Result<(), CliError> {
     thread::scope(|scope| {
         let (publisher, receiver) = mailbox::open();
         let (running, stop) = UnixStream::pair().map_err(CliError::Watch)?;
@@ -98,7 +97,7 @@ fn keep_up(reader: Reader, engine: &mut Engine) -> Result<(), CliError> {
             .name("reader".to_owned())
             .spawn_scoped(scope, move || reader.run(&publisher, &stop))
             .map_err(CliError::Watch)?;
-        let programmed = program(engine, receiver);
+        let programmed = program(engine, saver, receiver);
         drop(running);
         let ended = reading
             .join()
@@ -109,7 +108,7 @@ fn keep_up(reader: Reader, engine: &mut Engine) -> Result<(), CliError> {
 }
 
 /// Programs what is there and what comes, until nothing will come.
-fn program(engine: &mut Engine, mut changes: Receiver) -> Result<(), CliError> {
+fn program(engine: &mut Engine, saver: &mut Saver, mut changes: Receiver) -> Result<(), CliError> {
     let mut log = Log::default();
     let mut retry = RETRY_FIRST;
     loop {
@@ -117,7 +116,7 @@ fn program(engine: &mut Engine, mut changes: Receiver) -> Result<(), CliError> {
             Ok(wait) => {
                 retry = RETRY_FIRST;
                 log.reports(engine);
-                match wait {
+                match wait.sooner(saver.idle(engine)) {
                     Wait::Until(time) => Some(time.saturating_sub(engine.clock().now())),
                     Wait::Change => None,
                 }

@@ -15,6 +15,7 @@ mod fault;
 mod inventory;
 mod kernel;
 mod netns;
+mod saver;
 mod state;
 mod timing;
 
@@ -23,6 +24,7 @@ pub use dry_run::{RowChange, WouldChange};
 pub use fault::{EngineError, Trouble};
 pub use kernel::{KernelVersion, kernel_version};
 pub use netns::{Netns, NetnsError};
+pub use saver::Saver;
 pub use state::{STATE_DIR, StateDir};
 pub use timing::{Applied, Clock};
 
@@ -31,14 +33,14 @@ use std::os::fd::AsFd as _;
 use std::time::Instant;
 
 use nft_batch::{
-    Batch, BatchOptions, Connection, Errno, OpError, Outcome, Rejected, SealedBatch, Socket,
-    Transport,
+    Batch, BatchOptions, Connection, Errno, NotSent, NotSentReason, OpError, Outcome, Rejected,
+    SealedBatch, Socket, Transport,
 };
 use nl_codec::nft::{Elem, Value};
 use svc_planner::object::{Change, EndpointSlice};
 use svc_planner::plan::{Family, Key, KeyType, Transaction};
 use svc_planner::report::{PortName, Report};
-use svc_planner::{Config, Next, Planner};
+use svc_planner::{Config, Next, Planner, RestoreError};
 
 use crate::lower::{Lowered, key_bytes, lower, nf_family};
 
@@ -58,7 +60,9 @@ pub enum Wait {
 }
 
 impl Wait {
-    fn sooner(self, other: Self) -> Self {
+    /// The one that is over first.
+    #[must_use]
+    pub fn sooner(self, other: Self) -> Self {
         match (self, other) {
             (Self::Until(a), Self::Until(b)) => Self::Until(a.min(b)),
             (Self::Until(time), Self::Change) | (Self::Change, Self::Until(time)) => {
@@ -76,6 +80,8 @@ pub struct Engine<T: Transport = Socket> {
     families: Vec<FamilyState>,
     /// Its buffers are used again and again.
     batch: Option<Batch>,
+    /// Transactions are longer than the send buffer can be made (in a user namespace): they are cut.
+    split: bool,
     lowered: Lowered,
     clock: Clock,
 }
@@ -89,6 +95,18 @@ struct FamilyState {
     settle: Duration,
     /// Rebuilt and not yet committed since: a second failure is not for want of a rebuild.
     rebuilt: bool,
+    /// Committed since the state was saved.
+    unsaved: bool,
+}
+
+/// What a saved state is good for.
+enum Restored {
+    /// It describes the table, and the planner goes on from it.
+    Yes,
+    /// There is none.
+    Nothing,
+    /// It describes another table, or the table at another time.
+    Other(Option<RestoreError>),
 }
 
 impl Engine {
@@ -113,12 +131,14 @@ impl<T: Transport> Engine<T> {
                 settle: config.settle,
                 config,
                 rebuilt: false,
+                unsaved: false,
             }
         });
         Self {
             connection,
             families: families.into(),
-            batch: Some(new_batch()),
+            batch: None,
+            split: false,
             lowered: Lowered::default(),
             clock: Clock::start(),
         }
@@ -132,11 +152,33 @@ impl<T: Transport> Engine<T> {
     /// [`EngineError::Query`].
     pub fn adopt(&mut self, state: Option<&StateDir>) -> Result<(), EngineError> {
         for index in 0..self.families.len() {
-            if !self.restore(index, state)? {
-                self.rebuild(index)?;
+            let family = self.families.get(index).map(|it| it.family);
+            match (self.restore(index, state)?, family) {
+                (Restored::Yes, _) => continue,
+                (Restored::Other(why), Some(family)) => {
+                    let why =
+                        why.map_or_else(|| "not as it was left".to_owned(), |why| why.to_string());
+                    tracing::warn!("table {family} {TABLE}: {why}: starting over beside it");
+                }
+                _ => {}
             }
+            self.rebuild(index)?;
         }
         Ok(())
+    }
+
+    /// Goes on from `state` where it describes the tables of both families; `false` if it does not
+    /// (yet). To be called before the first change is applied.
+    ///
+    /// # Errors
+    /// [`EngineError::Query`].
+    pub fn resume(&mut self, state: &StateDir) -> Result<bool, EngineError> {
+        for index in 0..self.families.len() {
+            if !matches!(self.restore(index, Some(state))?, Restored::Yes) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Writes down what the next process needs to go on where this one ends.
@@ -144,7 +186,24 @@ impl<T: Transport> Engine<T> {
     /// # Errors
     /// [`EngineError::Query`], [`EngineError::State`].
     pub fn save(&mut self, state: &StateDir) -> Result<(), EngineError> {
-        for family in &self.families {
+        self.save_some(state, |_| true)
+    }
+
+    /// As [`save`](Self::save), for the families with transactions since.
+    fn save_changed(&mut self, state: &StateDir) -> Result<(), EngineError> {
+        self.save_some(state, |family| family.unsaved)
+    }
+
+    fn is_unsaved(&self) -> bool {
+        self.families.iter().any(|family| family.unsaved)
+    }
+
+    fn save_some(
+        &mut self,
+        state: &StateDir,
+        which: impl Fn(&FamilyState) -> bool,
+    ) -> Result<(), EngineError> {
+        for family in self.families.iter_mut().filter(|it| which(it)) {
             match family.planner.snapshot() {
                 Some(snapshot) => match state::digest(&mut self.connection, family.family) {
                     Ok(digest) => {
@@ -158,39 +217,36 @@ impl<T: Transport> Engine<T> {
                 },
                 None => state.remove(family.family),
             }
+            family.unsaved = false;
         }
         Ok(())
     }
 
-    /// Whether a saved state was found and fits the table.
-    fn restore(&mut self, index: usize, state: Option<&StateDir>) -> Result<bool, EngineError> {
+    /// Goes on from a family's saved state if it fits the table.
+    fn restore(&mut self, index: usize, state: Option<&StateDir>) -> Result<Restored, EngineError> {
         let Some(family) = self.families.get(index).map(|it| it.family) else {
-            return Ok(false);
+            return Ok(Restored::Nothing);
         };
         let Some(state::Saved { digest, snapshot }) = state.and_then(|state| state.load(family))
         else {
-            return Ok(false);
+            return Ok(Restored::Nothing);
         };
         let set = snapshot.state_set();
         if !self.has_row(family, &set, KeyType::State, &snapshot.state())?
             || state::digest(&mut self.connection, family)? != digest
         {
-            tracing::warn!("table {family} {TABLE} is not as it was left: starting over beside it");
-            return Ok(false);
+            return Ok(Restored::Other(None));
         }
         let now = self.clock.now();
         let Some(state) = self.families.get_mut(index) else {
-            return Ok(false);
+            return Ok(Restored::Nothing);
         };
         match Planner::restore(state.config.clone(), snapshot, now) {
             Ok(planner) => {
                 state.planner = planner;
-                Ok(true)
+                Ok(Restored::Yes)
             }
-            Err(error) => {
-                tracing::warn!("table {family} {TABLE}: {error}: starting over beside it");
-                Ok(false)
-            }
+            Err(error) => Ok(Restored::Other(Some(error))),
         }
     }
 
@@ -274,8 +330,26 @@ impl<T: Transport> Engine<T> {
         index: usize,
         transaction: &Transaction,
     ) -> Result<Option<Applied>, EngineError> {
+        let (mut outcome, mut applied) = self.send(index, transaction)?;
+        if too_long(&outcome) && !self.split {
+            // What may be cut is encoded differently: a set that is new is referenced by name.
+            self.split = true;
+            self.batch = None;
+            (outcome, applied) = self.send(index, transaction)?;
+        }
+        self.conclude(index, transaction, outcome)
+            .map(|committed| committed.then_some(applied))
+    }
+
+    /// Lowers a transaction and sends it.
+    fn send(
+        &mut self,
+        index: usize,
+        transaction: &Transaction,
+    ) -> Result<(Outcome, Applied), EngineError> {
         let encoding = Instant::now();
-        let mut batch = self.batch.take().unwrap_or_else(new_batch);
+        let options = BatchOptions::default().split(self.split);
+        let mut batch = self.batch.take().unwrap_or_else(|| Batch::new(options));
         batch.clear();
         if let Err(error) = lower(transaction, TABLE, &mut batch, &mut self.lowered) {
             self.batch = Some(batch);
@@ -291,8 +365,7 @@ impl<T: Transport> Engine<T> {
         applied.encode = encode;
         applied.commit = commit;
         self.batch = Some(SealedBatch::reuse(sealed));
-        self.conclude(index, transaction, outcome)
-            .map(|committed| committed.then_some(applied))
+        Ok((outcome, applied))
     }
 
     /// Tells the planner what became of its transaction; whether it is in the kernel.
@@ -384,6 +457,7 @@ impl<T: Transport> Engine<T> {
         if let Some(state) = self.families.get_mut(index) {
             state.planner.committed(now);
             state.rebuilt = false;
+            state.unsaved = true;
         }
     }
 
@@ -466,7 +540,13 @@ fn connect(netns: &Netns) -> Result<Connection<Socket>, EngineError> {
     })
 }
 
-fn new_batch() -> Batch {
-    // Where the send buffer cannot be enlarged (a user namespace), transactions are cut.
-    Batch::new(BatchOptions::default().split(true))
+/// Whether a batch is longer than the send buffer can be made.
+fn too_long(outcome: &Outcome) -> bool {
+    matches!(
+        outcome,
+        Outcome::NotSent(NotSent {
+            reason: NotSentReason::TooLong { .. },
+            ..
+        })
+    )
 }

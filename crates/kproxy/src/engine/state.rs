@@ -23,13 +23,14 @@ use crate::lower::nf_family;
 /// Default folder for snapshots; gone after a reboot, as the tables are.
 pub const STATE_DIR: &str = "/run/kproxy";
 
-/// A folder with the state of one network namespace, locked against other processes.
+/// A folder with the state of one network namespace.
 #[derive(Debug)]
 pub struct StateDir {
     folder: PathBuf,
     /// Device and inode of the namespace.
     namespace: (u64, u64),
-    _lock: File,
+    /// Held against other processes; a mere reader has none.
+    _lock: Option<File>,
 }
 
 /// A snapshot and what the table looked like when it was taken.
@@ -40,39 +41,79 @@ pub(super) struct Saved {
 }
 
 impl StateDir {
-    /// The state of `netns` in `folder`, which is made if need be.
+    /// The state of `netns` in `folder`, to be read only: takes no lock, makes nothing. The folder
+    /// need not exist.
     ///
     /// # Errors
-    /// [`EngineError::State`]; [`EngineError::Busy`] while another process works there.
-    pub fn open(folder: &Path, netns: &Netns) -> Result<Self, EngineError> {
-        let fail = |error| EngineError::State {
-            path: folder.to_owned(),
-            error,
-        };
+    /// [`EngineError::Netns`], [`EngineError::State`].
+    pub fn look(folder: &Path, netns: &Netns) -> Result<Self, EngineError> {
         let namespace = match netns.open()? {
             Some(file) => file.metadata(),
             None => fs::metadata("/proc/thread-self/ns/net"),
         };
-        let namespace = namespace.map_err(fail)?;
-        let namespace = (namespace.dev(), namespace.ino());
+        let namespace = namespace.map_err(|error| EngineError::State {
+            path: folder.to_owned(),
+            error,
+        })?;
+        Ok(Self {
+            folder: folder.to_owned(),
+            namespace: (namespace.dev(), namespace.ino()),
+            _lock: None,
+        })
+    }
+
+    /// The state of `netns` in `folder`, which is made if need be, locked against other processes.
+    ///
+    /// # Errors
+    /// [`EngineError::State`]; [`EngineError::Busy`] while another process works there.
+    pub fn open(folder: &Path, netns: &Netns) -> Result<Self, EngineError> {
+        let mut state = Self::look(folder, netns)?;
+        let fail = |error| EngineError::State {
+            path: folder.to_owned(),
+            error,
+        };
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(folder)
             .map_err(fail)?;
-        let (device, inode) = namespace;
-        let path = folder.join(format!("{device}-{inode}.lock"));
+        let path = state.lock_path();
         let lock = private_file(&path).map_err(fail)?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(rustix::io::Errno::WOULDBLOCK) => return Err(EngineError::Busy { lock: path }),
             Err(error) => return Err(fail(error.into())),
         }
-        Ok(Self {
-            folder: folder.to_owned(),
-            namespace,
-            _lock: lock,
-        })
+        state._lock = Some(lock);
+        Ok(state)
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Whether a process has it locked, and so is at work in the network namespace.
+    ///
+    /// # Errors
+    /// [`EngineError::State`].
+    pub fn in_use(&self) -> Result<bool, EngineError> {
+        let path = self.lock_path();
+        let lock = match File::open(&path) {
+            Ok(lock) => lock,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(EngineError::State { path, error }),
+        };
+        // Shared, so that readers do not take each other for a writer; let go of at once.
+        match flock(&lock, FlockOperation::NonBlockingLockShared) {
+            Ok(()) => Ok(false),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(true),
+            Err(error) => Err(EngineError::State {
+                path,
+                error: error.into(),
+            }),
+        }
     }
 
     /// The saved state of a family; `None` without one, or with one that cannot be read.
@@ -113,6 +154,11 @@ impl StateDir {
             }
             _ => {}
         }
+    }
+
+    fn lock_path(&self) -> PathBuf {
+        let (device, inode) = self.namespace;
+        self.folder.join(format!("{device}-{inode}.lock"))
     }
 
     fn path(&self, family: Family) -> PathBuf {

@@ -162,6 +162,17 @@ impl Sandbox {
 
     /// Name of a set's newest generation: the name itself, or with a number behind it.
     pub(crate) fn set(&mut self, family: Family, name: &str) -> String {
+        let newest = self.newest_set(family, name);
+        newest.map_or_else(|| name.to_owned(), |(_, name)| name)
+    }
+
+    /// Handle of an IPv4 set's newest generation; another one if the set was made anew.
+    pub(crate) fn set_handle(&mut self, name: &str) -> Option<u64> {
+        let newest = self.newest_set(Family::Ipv4, name);
+        newest.map(|(handle, _)| handle)
+    }
+
+    fn newest_set(&mut self, family: Family, name: &str) -> Option<(u64, String)> {
         let mut found: Vec<(u64, String)> = Vec::new();
         let dumped = self
             .connection
@@ -178,9 +189,7 @@ impl Sandbox {
             Err(error) => panic!("{error}"),
         }
         found.sort();
-        found
-            .pop()
-            .map_or_else(|| name.to_owned(), |(_, name)| name)
+        found.pop()
     }
 
     pub(crate) fn nft(&self, args: &[&str]) -> Output {
