@@ -235,6 +235,16 @@ impl Probe {
         Kind::of_list(self.api_version.as_str()?, self.kind.as_str()?)
     }
 
+    /// Whether a list has said what it is a list of.
+    pub(super) fn declares(&self) -> bool {
+        !self.api_version.is_null() && !self.kind.is_null()
+    }
+
+    /// Whether an object leaves it to its list to say what it is.
+    pub(super) fn is_kindless(&self) -> bool {
+        self.api_version.is_null() && self.kind.is_null()
+    }
+
     /// Whether the object is one of ours, given the kind its list declares.
     pub(super) fn is_ours(&self, default: Option<Kind>) -> bool {
         match (&self.api_version, &self.kind) {

@@ -1,5 +1,8 @@
 //! JSON documents, one behind the other. The items of a list are read one by one; an item that
 //! cannot be read costs only itself.
+//!
+//! An item without a kind has the one its list declares. Where a list declares it behind its items
+//! (sorted fields), such items are held until then; items with a kind of their own never are.
 
 use std::io::Read;
 
@@ -76,23 +79,21 @@ fn document(
     }
     window.set_mark();
     window.skip();
-    let mut list = false;
+    let mut list: Option<ItemsKind> = None;
     loop {
         match window.peek()? {
             Some(b'"') => {
-                let is_items = field(window, list)?;
+                let is_items = field(window, list.is_some())?;
                 if is_items && window.peek()? == Some(b'[') {
-                    let kind = if list {
-                        None
-                    } else {
-                        items_kind(window.marked())
-                    };
-                    list = true;
+                    let kind = list.get_or_insert_with(|| ItemsKind::of_head(window.marked()));
                     items(window, kind, at, depth, sink)?;
                 } else {
                     window.skip_value()?;
+                    if let Some(kind) = &mut list {
+                        kind.field(window.marked());
+                    }
                 }
-                if list {
+                if list.is_some() {
                     window.set_mark();
                 }
             }
@@ -103,8 +104,13 @@ fn document(
         }
     }
     window.skip();
-    if !list {
-        object((window.marked(), window.mark_line()), None, at, depth, sink);
+    match list {
+        Some(ItemsKind::Known(_)) => {}
+        Some(ItemsKind::NotYet(held)) => held.read(sink),
+        None => {
+            let text = (window.marked(), window.mark_line());
+            object(text, &mut ItemsKind::Known(None), at, depth, sink);
+        }
     }
     Ok(true)
 }
@@ -127,7 +133,7 @@ fn field(window: &mut Window<impl Read>, list: bool) -> Result<bool, Stop> {
 /// Reads the items of a list.
 fn items(
     window: &mut Window<impl Read>,
-    kind: Option<Kind>,
+    kind: &mut ItemsKind,
     at: Position,
     depth: Depth,
     sink: &mut impl Sink,
@@ -161,22 +167,100 @@ fn items(
     Ok(())
 }
 
-/// The kind a list's head (everything up to `"items":`) gives its items.
-fn items_kind(head: &[u8]) -> Option<Kind> {
-    let mut head = core::str::from_utf8(head).ok()?.to_owned();
-    head.push_str("null}");
-    let probe: Probe = serde_json::from_str(&head).ok()?;
-    probe.items_kind()
+/// Kind of the items that name none.
+enum ItemsKind {
+    /// What the list declares, if that is a kind of ours.
+    Known(Option<Kind>),
+    /// The list has not said yet.
+    NotYet(Held),
+}
+
+/// Items that wait for their list to declare their kind.
+struct Held {
+    /// The list without its items and its closing brace.
+    list: Vec<u8>,
+    /// Texts of the items, one behind the other.
+    texts: Vec<u8>,
+    items: Vec<HeldItem>,
+}
+
+struct HeldItem {
+    /// End of its text.
+    end: usize,
+    line: usize,
+    at: Position,
+    depth: Depth,
+}
+
+impl ItemsKind {
+    /// From a list's head, everything up to `"items":`.
+    fn of_head(head: &[u8]) -> Self {
+        let list = [head, b"null"].concat();
+        match list_probe(&list) {
+            Some(probe) if !probe.declares() => Self::NotYet(Held {
+                list,
+                texts: Vec::new(),
+                items: Vec::new(),
+            }),
+            probe => Self::Known(probe.and_then(|probe| probe.items_kind())),
+        }
+    }
+
+    fn known(&self) -> Option<Kind> {
+        match self {
+            Self::Known(kind) => *kind,
+            Self::NotYet(_) => None,
+        }
+    }
+
+    /// Takes note of a field behind the items.
+    fn field(&mut self, text: &[u8]) {
+        if let Self::NotYet(held) = self
+            && (text.starts_with(b"\"kind\"") || text.starts_with(b"\"apiVersion\""))
+        {
+            held.list.push(b',');
+            held.list.extend_from_slice(text);
+        }
+    }
+}
+
+impl Held {
+    fn hold(&mut self, text: &[u8], line: usize, at: Position, depth: Depth) {
+        self.texts.extend_from_slice(text);
+        self.items.push(HeldItem {
+            end: self.texts.len(),
+            line,
+            at,
+            depth,
+        });
+    }
+
+    /// Reads the items at the end of the list.
+    fn read(self, sink: &mut impl Sink) {
+        let mut kind = ItemsKind::Known(list_probe(&self.list).and_then(|it| it.items_kind()));
+        let mut start = 0;
+        for item in self.items {
+            let text = self.texts.get(start..item.end).unwrap_or_default();
+            object((text, item.line), &mut kind, item.at, item.depth, sink);
+            start = item.end;
+        }
+    }
+}
+
+/// What a list, given without its closing brace, says of itself.
+fn list_probe(list: &[u8]) -> Option<Probe> {
+    serde_json::from_slice(&[list, b"}"].concat()).ok()
 }
 
 /// Reads one object, which starts at `line`, naming the field that does not fit.
 fn object(
     (bytes, line): (&[u8], usize),
-    kind: Option<Kind>,
+    items_kind: &mut ItemsKind,
     at: Position,
     depth: Depth,
     sink: &mut impl Sink,
 ) {
+    let kind = items_kind.known();
     let text = match core::str::from_utf8(bytes) {
         Ok(text) => text,
         Err(error) => return sink.fault(at, stopped(line, &error.to_string())),
@@ -184,6 +268,12 @@ fn object(
     let mut deserializer = Deserializer::from_str(text);
     let error = match (ObjectSeed { kind }).deserialize(&mut deserializer) {
         Ok(Object::List) => return inner_list(bytes, line, at, depth, sink),
+        Ok(Object::Unknown) => {
+            return match items_kind {
+                ItemsKind::NotYet(held) if is_kindless(text) => held.hold(bytes, line, at, depth),
+                _ => sink.object(at, Object::Unknown),
+            };
+        }
         Ok(object) => return sink.object(at, object),
         Err(error) => error,
     };
@@ -194,6 +284,11 @@ fn object(
             message: without_place(&error),
         };
         return sink.fault(at, fault);
+    }
+    if let ItemsKind::NotYet(held) = items_kind
+        && is_kindless(text)
+    {
+        return held.hold(bytes, line, at, depth);
     }
     // Once more, this time keeping track of where we are.
     let mut deserializer = Deserializer::from_str(text);
@@ -206,6 +301,11 @@ fn object(
             shape_fault(probe, kind, &track.path().to_string(), &error, at, sink);
         }
     }
+}
+
+/// Whether an object leaves it to its list to say what it is.
+fn is_kindless(text: &str) -> bool {
+    serde_json::from_str(text).is_ok_and(|probe: Probe| probe.is_kindless())
 }
 
 /// Reads the items of a list that is an item itself.

@@ -105,6 +105,71 @@ fn items_of_typed_lists_have_no_kind() {
     assert_eq!(read("a.yaml", yaml).0, ["+a 10.0.0.1"]);
 }
 
+/// As `jq -S` sorts them: the items come before the kind that tells what they are.
+#[test]
+fn typed_lists_may_say_their_kind_last() {
+    let item = |name: &str| {
+        format!(r#"{{"metadata":{{"name":"{name}"}},"spec":{{"clusterIP":"10.0.0.1"}}}}"#)
+    };
+    let wrong = r#"{"metadata":{"name":"c","labels":5},"spec":{}}"#;
+    let foreign = r#"{"apiVersion":"apps/v1","kind":"Deployment","metadata":5}"#;
+    let own = SERVICE.replace("\"a\"", "\"own\"");
+    let items = [&item("a"), &own, wrong, foreign, &item("b")].join(",\n");
+    for (before, after) in [
+        (
+            r#""apiVersion":"v1","#,
+            r#""kind":"ServiceList","metadata":{"resourceVersion":"1"}"#,
+        ),
+        (
+            r#""kind":"ServiceList","#,
+            r#""metadata":{},"apiVersion":"v1""#,
+        ),
+        ("", r#""kind":"ServiceList","apiVersion":"v1""#),
+    ] {
+        let (changes, problems) = read(
+            "l.json",
+            &format!("{{{before}\"items\":[{items}],{after}}}"),
+        );
+        assert_eq!(changes.len(), 3, "{changes:?}");
+        assert!(changes.contains(&"+b 10.0.0.1".to_owned()), "{changes:?}");
+        let [problem] = problems.as_slice() else {
+            panic!("{problems:?}");
+        };
+        let place = "document 1: items[2]: error: Service c: metadata.labels: ";
+        assert!(problem.starts_with(place), "{problem}");
+    }
+
+    // A list in a list, each with its own kind.
+    let inner = format!(
+        r#"{{"apiVersion":"v1","items":[{}],"kind":"ServiceList"}}"#,
+        item("in")
+    );
+    let list = format!(
+        r#"{{"apiVersion":"v1","items":[{inner},{}],"kind":"ServiceList"}}"#,
+        item("out")
+    );
+    assert_eq!(
+        read("l.json", &list),
+        (
+            vec!["+in 10.0.0.1".to_owned(), "+out 10.0.0.1".to_owned()],
+            vec![]
+        )
+    );
+
+    // A list of another kind, or one that never says.
+    for (last, complaints) in [(r#","kind":"PodList""#, 1), (r#","kind":5"#, 1), ("", 1)] {
+        let list = format!(r#"{{"apiVersion":"v1","items":[{}]{last}}}"#, item("a"));
+        let (changes, problems) = read("l.json", &list);
+        assert_eq!(
+            (changes.len(), problems.len()),
+            (0, complaints),
+            "{problems:?}"
+        );
+    }
+    let yaml = "apiVersion: v1\nitems:\n- metadata: {name: a}\n  spec: {clusterIP: 10.0.0.1}\nkind: ServiceList\n";
+    assert_eq!(read("a.yaml", yaml).0, ["+a 10.0.0.1"]);
+}
+
 #[test]
 fn documents_follow_one_another() {
     let two = format!("{SERVICE}\n{}", SERVICE.replace("\"a\"", "\"b\""));

@@ -131,27 +131,40 @@ impl<'de, S: Sink> Visitor<'de> for YamlDocument<'_, S> {
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut fields = Map::new();
         let mut list = false;
+        // Items that leave it to their list to say what they are, which it does behind them.
+        let mut held = Vec::new();
         while let Some(key) = map.next_key::<Text<'de>>()? {
             if &*key == "items" {
                 list = true;
-                let word = |field: &str| fields.get(field).and_then(Value::as_str);
-                let kind = word("apiVersion")
-                    .zip(word("kind"))
-                    .and_then(|(version, kind)| Kind::of_list(version, kind));
+                let declared = fields.contains_key("apiVersion") && fields.contains_key("kind");
                 map.next_value_seed(YamlItems {
-                    kind,
+                    kind: items_kind(|field| fields.get(field)),
+                    held: (!declared).then_some(&mut held),
                     document: &mut self,
                 })?;
             } else {
                 fields.insert(key.to_string(), map.next_value()?);
             }
         }
+        let kind = items_kind(|field| fields.get(field));
+        for (at, item) in held {
+            object(&item, kind, at, self.line, self.sink);
+        }
         Ok((!list).then_some(Value::Object(fields)))
     }
 }
 
+/// The kind a list gives its items.
+fn items_kind<'v>(field: impl Fn(&str) -> Option<&'v Value>) -> Option<Kind> {
+    let word = |name| field(name).and_then(Value::as_str);
+    let (version, kind) = word("apiVersion").zip(word("kind"))?;
+    Kind::of_list(version, kind)
+}
+
 struct YamlItems<'d, 's, S> {
     kind: Option<Kind>,
+    /// Where items without a kind wait if the list has not said its kind yet.
+    held: Option<&'d mut Vec<(Position, Value)>>,
     document: &'d mut YamlDocument<'s, S>,
 }
 
@@ -174,7 +187,7 @@ impl<'de, S: Sink> Visitor<'de> for YamlItems<'_, '_, S> {
         Ok(())
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut seq: A) -> Result<(), A::Error> {
         let mut index = 0;
         while let Some(value) = seq.next_element::<Value>()? {
             let at = Position {
@@ -183,26 +196,32 @@ impl<'de, S: Sink> Visitor<'de> for YamlItems<'_, '_, S> {
             };
             match value.get("items") {
                 Some(Value::Array(items)) => {
-                    let word = |field: &str| value.get(field).and_then(Value::as_str);
-                    let kind = word("apiVersion")
-                        .zip(word("kind"))
-                        .and_then(|(version, kind)| Kind::of_list(version, kind));
+                    let kind = items_kind(|field| value.get(field));
                     for item in items {
                         object(item, kind, at, self.document.line, self.document.sink);
                     }
                 }
-                _ => object(
-                    &value,
-                    self.kind,
-                    at,
-                    self.document.line,
-                    self.document.sink,
-                ),
+                _ => match &mut self.held {
+                    Some(held) if is_kindless(&value) => held.push((at, value)),
+                    _ => object(
+                        &value,
+                        self.kind,
+                        at,
+                        self.document.line,
+                        self.document.sink,
+                    ),
+                },
             }
             index += 1;
         }
         Ok(())
     }
+}
+
+/// Whether an object leaves it to its list to say what it is.
+fn is_kindless(value: &Value) -> bool {
+    let given = |field: &str| value.get(field).is_some_and(|it| !it.is_null());
+    value.is_object() && !given("apiVersion") && !given("kind")
 }
 
 /// Reads one object out of its tree, naming the field that does not fit. `line` is its document's.
