@@ -1,0 +1,196 @@
+//! One transaction on its way: lowered, sent, and its outcome told to its planner.
+
+use std::time::Instant;
+
+use nft_batch::{
+    Batch, BatchOptions, Errno, NotSent, NotSentReason, OpError, Outcome, Rejected, SealedBatch,
+    Transport,
+};
+use svc_planner::plan::{Key, KeyType, Transaction};
+use svc_planner::report::PortName;
+
+use super::fault::{Trouble, judge};
+use super::{Applied, Engine, EngineError, TABLE};
+use crate::lower::lower;
+
+impl<T: Transport> Engine<T> {
+    /// Sends one transaction and tells its planner. `None` if it was not committed and the planner
+    /// has been told why.
+    pub(super) fn commit(
+        &mut self,
+        index: usize,
+        transaction: &Transaction,
+    ) -> Result<Option<Applied>, EngineError> {
+        let (mut outcome, mut applied) = self.send(index, transaction)?;
+        if too_long(&outcome) && !self.split {
+            // What may be cut is encoded differently: a set that is new is referenced by name.
+            self.split = true;
+            self.batch = None;
+            (outcome, applied) = self.send(index, transaction)?;
+        }
+        self.conclude(index, transaction, outcome)
+            .map(|committed| committed.then_some(applied))
+    }
+
+    /// Lowers a transaction and sends it.
+    fn send(
+        &mut self,
+        index: usize,
+        transaction: &Transaction,
+    ) -> Result<(Outcome, Applied), EngineError> {
+        let encoding = Instant::now();
+        let options = BatchOptions::default().split(self.split);
+        let mut batch = self.batch.take().unwrap_or_else(|| Batch::new(options));
+        batch.clear();
+        if let Err(error) = lower(transaction, TABLE, &mut batch, &mut self.lowered) {
+            self.batch = Some(batch);
+            self.reject(index, None);
+            return Err(error.into());
+        }
+        let mut sealed = batch.seal();
+        let encode = encoding.elapsed();
+        let committing = Instant::now();
+        let outcome = self.connection.commit(&mut sealed);
+        let commit = committing.elapsed();
+        let mut applied = Applied::of(transaction, &sealed);
+        applied.encode = encode;
+        applied.commit = commit;
+        self.batch = Some(SealedBatch::reuse(sealed));
+        Ok((outcome, applied))
+    }
+
+    /// Tells the planner what became of its transaction; whether it is in the kernel.
+    fn conclude(
+        &mut self,
+        index: usize,
+        transaction: &Transaction,
+        outcome: Outcome,
+    ) -> Result<bool, EngineError> {
+        let partly = outcome.progress().committed > 0 && !outcome.is_committed();
+        match outcome {
+            Outcome::Committed(_) => {
+                self.accept(index);
+                Ok(true)
+            }
+            Outcome::Rejected(rejected) => {
+                self.rejected(index, transaction, &rejected, partly)?;
+                Ok(false)
+            }
+            Outcome::Unknown(unknown) => {
+                let there = self.is_there(transaction);
+                if let Ok(true) = there {
+                    self.accept(index);
+                    return Ok(true);
+                }
+                self.reject(index, None);
+                // Sent again it would do the same, or show that the table is another one.
+                there?;
+                let unknown = Outcome::Unknown(unknown);
+                tracing::warn!(family = ?transaction.family, "{unknown}");
+                let again = self.is_rebuilt(index);
+                self.rebuild(index)?;
+                if again {
+                    return Err(EngineError::NotCommitted(unknown.to_string()));
+                }
+                Ok(false)
+            }
+            other => {
+                self.reject(index, None);
+                if partly {
+                    self.rebuild(index)?;
+                }
+                Err(EngineError::NotCommitted(other.to_string()))
+            }
+        }
+    }
+
+    fn rejected(
+        &mut self,
+        index: usize,
+        transaction: &Transaction,
+        rejected: &Rejected,
+        partly: bool,
+    ) -> Result<(), EngineError> {
+        let Some(error) = rejected.errors.first() else {
+            self.reject(index, None);
+            return Err(EngineError::NotCommitted("rejected".to_owned()));
+        };
+        let fail = || EngineError::Rejected(Box::new(error.clone()));
+        if error.errno == Errno::EPERM {
+            self.reject(index, None);
+            return Err(fail());
+        }
+        let trouble = judge(error);
+        let offender = match trouble {
+            Trouble::Damage => None,
+            Trouble::Content => self.offender(index, transaction, error),
+        };
+        if let (Some(offender), false) = (&offender, partly) {
+            tracing::error!(service = %offender, "set aside: {error}");
+            self.reject(index, Some(offender));
+            return Ok(());
+        }
+        self.reject(index, None);
+        if self.is_rebuilt(index) {
+            return Err(fail());
+        }
+        tracing::warn!(family = ?transaction.family, "starting over beside the table: {error}");
+        self.rebuild(index)
+    }
+
+    /// The Service port whose row was refused.
+    fn offender(
+        &self,
+        index: usize,
+        transaction: &Transaction,
+        error: &OpError,
+    ) -> Option<PortName> {
+        let element = error.element.as_ref()?;
+        let key = self.lowered.key(transaction, error.op?, element.index)?;
+        self.families.get(index)?.planner.owner(key)
+    }
+
+    /// Rebuilt, and nothing committed since: another rebuild at once will not help.
+    fn is_rebuilt(&self, index: usize) -> bool {
+        self.families.get(index).is_some_and(|state| state.rebuilt)
+    }
+
+    fn accept(&mut self, index: usize) {
+        let now = self.clock.now();
+        if let Some(state) = self.families.get_mut(index) {
+            state.planner.committed(now);
+            state.rebuilt = false;
+            state.unsaved = true;
+        }
+    }
+
+    fn reject(&mut self, index: usize, offender: Option<&PortName>) {
+        let now = self.clock.now();
+        if let Some(state) = self.families.get_mut(index) {
+            state.planner.rejected(now, offender);
+        }
+    }
+
+    /// Whether the marker that a transaction sets is in the kernel.
+    fn is_there(&mut self, transaction: &Transaction) -> Result<bool, EngineError> {
+        let marker = transaction.elements.iter().find_map(|change| {
+            let row = change.add.first()?;
+            matches!(row.key, Key::State { .. }).then_some((&change.set, &row.key))
+        });
+        let Some((set, key)) = marker else {
+            return Ok(false);
+        };
+        self.has_row(transaction.family, set, KeyType::State, key)
+    }
+}
+
+/// Whether a batch is longer than the send buffer can be made.
+fn too_long(outcome: &Outcome) -> bool {
+    matches!(
+        outcome,
+        Outcome::NotSent(NotSent {
+            reason: NotSentReason::TooLong { .. },
+            ..
+        })
+    )
+}
