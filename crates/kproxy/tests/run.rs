@@ -10,6 +10,7 @@ mod sandbox;
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::process::Stdio;
 
 use nft_batch::Events;
 use sandbox::{sandboxed, service, slice};
@@ -175,6 +176,34 @@ fn plan_beside_a_running_process() {
         });
         assert!(back, "{changes}");
         assert_eq!(running.stop(), 0);
+    });
+}
+
+#[test]
+fn plan_waits_for_a_running_process_to_save_its_state() {
+    sandboxed(|mut sandbox| {
+        let mut events = Events::open().unwrap();
+        let write = |sandbox: &sandbox::Sandbox, endpoint: &str| {
+            let objects = [service("web", "10.96.0.10"), slice("web", &[endpoint])];
+            sandbox.write_json("web.json", &objects);
+        };
+        write(&sandbox, "10.1.0.1");
+        let wanted = tempfile::tempdir().unwrap();
+        fs::copy(sandbox.path("web.json"), wanted.path().join("web.json")).unwrap();
+        let _running = sandbox.start();
+        sandbox.until(&mut events, |it| it.endpoint("10.96.0.10", 80, 0).is_some());
+        assert_eq!(sandbox.plan(), (0, json!([])));
+
+        // As if it had not been written since the last change.
+        fs::remove_file(sandbox.state_file("ip")).unwrap();
+        let folder = wanted.path().to_str().unwrap();
+        let mut command = sandbox.command(&["plan", "-f", folder, "-o", "json"]);
+        let plan = command.stdout(Stdio::piped()).spawn().unwrap();
+        write(&sandbox, "10.1.0.2");
+        let output = plan.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        let changes: Json = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(changes[0]["rebuild"], false, "{changes}");
     });
 }
 

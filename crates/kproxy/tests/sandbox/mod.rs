@@ -50,6 +50,15 @@ impl Sandbox {
         self.folder().join(name)
     }
 
+    /// Where the state of the table of `family` is saved.
+    pub(crate) fn state_file(&self, family: &str) -> PathBuf {
+        let suffix = format!("-{family}.json");
+        let entries = fs::read_dir(self.state.path()).unwrap();
+        let mut paths = entries.map(|entry| entry.unwrap().path());
+        let found = paths.find(|path| path.to_str().unwrap().ends_with(&suffix));
+        found.unwrap()
+    }
+
     /// Writes a manifest the careful way: beside, then renamed.
     pub(crate) fn write(&self, name: &str, text: &str) {
         let new = self.path(".new");
