@@ -1,4 +1,4 @@
-//! The command line. One file per command; shared options in [`options`].
+//! The command line. One file per command; shared options in `options`.
 
 mod apply;
 mod cleanup;
