@@ -12,7 +12,7 @@ open_enum! {
         STATE = 0, "state";
         /// Direction of the packet, 1 byte ([`CtDirection`]).
         DIRECTION = 1, "direction";
-        /// Status as a bit mask ([`CtStatus`]), 4 bytes.
+        /// Status as a bit mask ([`crate::ct::Status`]), 4 bytes.
         STATUS = 2, "status";
         /// Connection mark, 4 bytes.
         MARK = 3, "mark";
