@@ -141,6 +141,7 @@ impl Planner {
             .unwrap_or_else(|| Box::new(Draft::new(family, kernel)));
         self.assemble(&mut draft, now);
         if draft.is_empty() {
+            draft.trim();
             self.finish(draft, now);
             return self.next_time();
         }

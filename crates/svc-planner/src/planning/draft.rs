@@ -105,7 +105,7 @@ pub(crate) enum Step {
     CleanUp(Leftovers),
 }
 
-/// Elements a buffer has room for at most when it is kept for the next transaction.
+/// Elements a buffer has room for at most when it is kept while there is nothing to do.
 const KEPT: usize = 1024;
 
 /// A transaction in the making; kept between transactions for its buffers.
@@ -178,28 +178,44 @@ impl Draft {
         self.mirror = mirror;
     }
 
-    /// Empties it. Large buffers are not kept.
+    /// Empties it.
     pub(crate) fn clear(&mut self) {
         self.transaction.clear();
         self.rows.iter_mut().for_each(Rows::clear);
-        self.mirror_rows = Rows::default();
+        self.mirror_rows.clear();
         self.mirror = None;
-        empty(&mut self.undo);
-        empty(&mut self.hairpins);
-        empty(&mut self.released);
-        empty(&mut self.consumed);
-        for numbers in [
+        self.undo.clear();
+        self.hairpins.clear();
+        self.released.clear();
+        self.consumed.clear();
+        self.numbers().into_iter().for_each(Vec::clear);
+        self.step = Step::Rows;
+        self.count = 0;
+    }
+
+    /// Gives large buffers back; for when there is nothing more to do. While a cold load goes on they
+    /// are kept from chunk to chunk.
+    pub(crate) fn trim(&mut self) {
+        self.rows.iter_mut().for_each(Rows::trim);
+        self.mirror_rows.trim();
+        self.undo.shrink_to(KEPT);
+        self.hairpins.shrink_to(KEPT);
+        self.released.shrink_to(KEPT);
+        self.consumed.shrink_to(KEPT);
+        for numbers in self.numbers() {
+            numbers.shrink_to(KEPT);
+        }
+    }
+
+    fn numbers(&mut self) -> [&mut Vec<u32>; 6] {
+        [
             &mut self.ports,
             &mut self.freed_groups,
             &mut self.created_classes,
             &mut self.deleted_classes,
             &mut self.emptied_cluster_ips,
             &mut self.parked,
-        ] {
-            empty(numbers);
-        }
-        self.step = Step::Rows;
-        self.count = 0;
+        ]
     }
 
     /// Takes the buffers of a finished transaction's rows over and empties it.
@@ -312,15 +328,15 @@ fn change(id: SetId, set: &Name, rows: &mut Rows) -> Option<SetChange> {
     })
 }
 
-fn empty<T>(buffer: &mut Vec<T>) {
-    buffer.clear();
-    buffer.shrink_to(KEPT);
-}
-
 impl Rows {
     fn clear(&mut self) {
-        empty(&mut self.delete);
-        empty(&mut self.add);
+        self.delete.clear();
+        self.add.clear();
+    }
+
+    fn trim(&mut self) {
+        self.delete.shrink_to(KEPT);
+        self.add.shrink_to(KEPT);
     }
 }
 
