@@ -2,11 +2,11 @@
 
 use core::time::Duration;
 
-/// The median of some durations; zero of none.
+/// The median of some figures; zero of none.
 #[must_use]
-pub fn median(mut times: Vec<Duration>) -> Duration {
-    times.sort_unstable();
-    times.get(times.len() / 2).copied().unwrap_or_default()
+pub fn median<T: PartialOrd + Copy + Default>(mut figures: Vec<T>) -> T {
+    figures.sort_unstable_by(|a, b| a.partial_cmp(b).unwrap_or(core::cmp::Ordering::Equal));
+    figures.get(figures.len() / 2).copied().unwrap_or_default()
 }
 
 /// `a` as a multiple of `b`.

@@ -47,7 +47,7 @@ impl Default for Config {
             masquerade_all: false,
             local: LocalDetector::None,
             node_port_addresses: NodePortAddresses::Primary,
-            chunk: 50_000,
+            chunk: 16_000,
             hold: Duration::from_secs(1),
             settle: Duration::from_millis(5),
             repeat_lookup: false,

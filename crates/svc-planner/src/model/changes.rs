@@ -201,10 +201,16 @@ impl Model {
     }
 
     fn claim_cluster_ips(&mut self, service: u32) {
-        if let Some(spec) = self.services.at(service).and_then(|s| s.spec.as_ref()) {
-            for address in spec.cluster_ips() {
-                self.cluster_ips.claim(address);
-            }
+        let Some(service) = self.services.at_mut(service) else {
+            return;
+        };
+        service.cluster_ip = NONE;
+        let Some(spec) = &service.spec else {
+            return;
+        };
+        for (place, address) in spec.cluster_ips().enumerate() {
+            let id = self.cluster_ips.claim(address);
+            service.cluster_ip = if place == 0 { id } else { NONE };
         }
     }
 

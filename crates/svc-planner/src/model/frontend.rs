@@ -142,10 +142,13 @@ impl ClusterIps {
             .copied()
     }
 
-    pub(crate) fn claim(&mut self, address: Address) {
-        if let Some(ip) = self.find(address).and_then(|id| self.arena.at_mut(id)) {
-            ip.claims = ip.claims.saturating_add(1);
-            return;
+    /// Claims an address; its number.
+    pub(crate) fn claim(&mut self, address: Address) -> u32 {
+        if let Some(id) = self.find(address) {
+            if let Some(ip) = self.arena.at_mut(id) {
+                ip.claims = ip.claims.saturating_add(1);
+            }
+            return id;
         }
         let id = self.arena.insert(ClusterIp {
             address,
@@ -158,12 +161,13 @@ impl ClusterIps {
             .insert_unique(hasher.hash_one(address), id, |&id| {
                 arena.at(id).map_or(0, |ip| hasher.hash_one(ip.address))
             });
+        id
     }
 
     /// A row that is there, of a Service yet to come.
     pub(crate) fn expect(&mut self, address: Address) {
-        self.claim(address);
-        if let Some(ip) = self.find(address).and_then(|id| self.arena.at_mut(id)) {
+        let id = self.claim(address);
+        if let Some(ip) = self.arena.at_mut(id) {
             (ip.claims, ip.present) = (0, true);
         }
     }

@@ -228,6 +228,7 @@ impl Model {
             spec: None,
             ports: SmallVec::new(),
             slices: SmallVec::new(),
+            cluster_ip: arena::NONE,
         });
         let (services, names, hasher) = (&self.services, &self.names, &self.hasher);
         self.service_index.insert_unique(hash, id, |&id| {

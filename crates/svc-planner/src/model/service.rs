@@ -32,6 +32,8 @@ pub(crate) struct Service {
     pub(crate) name: Box<str>,
     /// Absent while only slices are known, or the Service has no ClusterIP of this family.
     pub(crate) spec: Option<Box<Spec>>,
+    /// Number of its ClusterIP if it has exactly one, else `NONE`; spares planning a lookup.
+    pub(crate) cluster_ip: u32,
     /// Its ports.
     pub(crate) ports: SmallVec<[u32; 2]>,
     /// Its slices, by name.

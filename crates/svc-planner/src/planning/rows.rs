@@ -1,13 +1,14 @@
 //! Rows of frontends, ClusterIPs and hairpins.
 
 use super::Work;
-use super::draft::{Due, Undo};
+use super::draft::{Draft, Due, Undo};
 use crate::clock::{IN_USE, PENDING};
 use crate::kernel::hairpin::Hairpin;
 use crate::kernel::set::SetId;
 use crate::model::address::LocalTarget;
 use crate::model::arena::NONE;
-use crate::plan::{Datum, Key, Route};
+use crate::model::frontend::ClusterIps;
+use crate::plan::{Datum, Family, Key, Route};
 
 /// What a frontend's rows are to say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,24 +105,19 @@ impl Work<'_> {
 
     /// Adds the rows of a Service's ClusterIPs.
     pub(super) fn add_cluster_ips(&mut self, service: u32) {
-        let services = &self.model.services;
-        let Some(spec) = services
-            .at(service)
-            .and_then(|service| service.spec.as_ref())
-        else {
+        let Some(service) = self.model.services.at(service) else {
             return;
         };
+        let Some(spec) = &service.spec else {
+            return;
+        };
+        let (ips, family) = (&mut self.model.cluster_ips, self.model.family);
+        if service.cluster_ip != NONE {
+            return add_cluster_ip(ips, service.cluster_ip, family, self.draft);
+        }
         for address in spec.cluster_ips() {
-            let Some(id) = self.model.cluster_ips.find(address) else {
-                continue;
-            };
-            if let Some(ip) = self.model.cluster_ips.arena.at_mut(id)
-                && !ip.present
-            {
-                ip.present = true;
-                let key = Key::Address(address.ip(self.model.family));
-                self.draft.add(SetId::ClusterIps, id, key, Datum::None);
-                self.draft.undo.push(Undo::ClusterIp { id, present: false });
+            if let Some(id) = ips.find(address) {
+                add_cluster_ip(ips, id, family, self.draft);
             }
         }
     }
@@ -211,5 +207,17 @@ impl Work<'_> {
             self.draft.released.push(Due::Hairpin(key));
         }
         self.kernel.hairpins.insert(key, hairpin);
+    }
+}
+
+/// Adds the row of a ClusterIP if it is not there.
+fn add_cluster_ip(ips: &mut ClusterIps, id: u32, family: Family, draft: &mut Draft) {
+    if let Some(ip) = ips.arena.at_mut(id)
+        && !ip.present
+    {
+        ip.present = true;
+        let key = Key::Address(ip.address.ip(family));
+        draft.add(SetId::ClusterIps, id, key, Datum::None);
+        draft.undo.push(Undo::ClusterIp { id, present: false });
     }
 }
