@@ -121,16 +121,12 @@ fn a_folder_that_is_replaced_is_read_again() {
 fn a_table_deleted_by_somebody_else_is_made_again() {
     sandboxed(|mut sandbox| {
         let mut events = Events::open().unwrap();
-        let write = |sandbox: &sandbox::Sandbox, endpoint: &str| {
-            let objects = [service("web", "10.96.0.10"), slice("web", &[endpoint])];
-            sandbox.write_json("web.json", &objects);
-        };
-        write(&sandbox, "10.1.0.1");
+        sandbox.write_web("web.json", "10.1.0.1");
         let running = sandbox.start();
         sandbox.until(&mut events, |it| it.endpoint("10.96.0.10", 80, 0).is_some());
 
         assert!(sandbox.kproxy(&["cleanup"]).status.success());
-        write(&sandbox, "10.1.0.2");
+        sandbox.write_web("web.json", "10.1.0.2");
         let moved = Some("10.1.0.2:8080".to_owned());
         sandbox.until(&mut events, |it| it.endpoint("10.96.0.10", 80, 0) == moved);
 
@@ -144,11 +140,7 @@ fn a_table_deleted_by_somebody_else_is_made_again() {
 fn plan_beside_a_running_process() {
     sandboxed(|mut sandbox| {
         let mut events = Events::open().unwrap();
-        let write = |sandbox: &sandbox::Sandbox, name: &str, endpoint: &str| {
-            let objects = [service("web", "10.96.0.10"), slice("web", &[endpoint])];
-            sandbox.write_json(name, &objects);
-        };
-        write(&sandbox, "web.json", "10.1.0.1");
+        sandbox.write_web("web.json", "10.1.0.1");
         // Not the watched folder, so that what is planned is not programmed.
         let wanted = tempfile::tempdir().unwrap();
         let plan = |sandbox: &sandbox::Sandbox| {
@@ -163,7 +155,7 @@ fn plan_beside_a_running_process() {
         assert_eq!(plan(&sandbox), (Some(0), json!([])));
 
         // After a change too, as soon as it is in force.
-        write(&sandbox, "web.json", "10.1.0.2");
+        sandbox.write_web("web.json", "10.1.0.2");
         let moved = Some("10.1.0.2:8080".to_owned());
         sandbox.until(&mut events, |it| it.endpoint("10.96.0.10", 80, 0) == moved);
         let (code, changes) = plan(&sandbox);
@@ -183,11 +175,7 @@ fn plan_beside_a_running_process() {
 fn plan_waits_for_a_running_process_to_save_its_state() {
     sandboxed(|mut sandbox| {
         let mut events = Events::open().unwrap();
-        let write = |sandbox: &sandbox::Sandbox, endpoint: &str| {
-            let objects = [service("web", "10.96.0.10"), slice("web", &[endpoint])];
-            sandbox.write_json("web.json", &objects);
-        };
-        write(&sandbox, "10.1.0.1");
+        sandbox.write_web("web.json", "10.1.0.1");
         let wanted = tempfile::tempdir().unwrap();
         fs::copy(sandbox.path("web.json"), wanted.path().join("web.json")).unwrap();
         let _running = sandbox.start();
@@ -199,7 +187,7 @@ fn plan_waits_for_a_running_process_to_save_its_state() {
         let folder = wanted.path().to_str().unwrap();
         let mut command = sandbox.command(&["plan", "-f", folder, "-o", "json"]);
         let plan = command.stdout(Stdio::piped()).spawn().unwrap();
-        write(&sandbox, "10.1.0.2");
+        sandbox.write_web("web.json", "10.1.0.2");
         let output = plan.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{output:?}");
         let changes: Json = serde_json::from_slice(&output.stdout).unwrap();

@@ -66,6 +66,12 @@ impl Sandbox {
         fs::rename(new, self.path(name)).unwrap();
     }
 
+    /// Writes Service `web` at 10.96.0.10 with one endpoint.
+    pub(crate) fn write_web(&self, file: &str, endpoint: &str) {
+        let objects = [service("web", "10.96.0.10"), slice("web", &[endpoint])];
+        self.write_json(file, &objects);
+    }
+
     pub(crate) fn write_json(&self, name: &str, objects: &[Json]) {
         let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
         self.write(name, &list.to_string());
