@@ -142,6 +142,8 @@ struct Walk<'a> {
 enum End {
     /// The rule did not match to its end, or the chain ran out: what follows goes on.
     Next,
+    /// All of the rule was executed, and it has no verdict: what follows goes on.
+    Through,
     /// Accepted, by a translation.
     Accept,
     Drop,
@@ -214,7 +216,7 @@ impl Walk<'_> {
                 End::Reject => return Some(Verdict::Rejected),
                 // The first nat chain that translates is the hook's last.
                 End::Accept if base.kind == ChainKind::Nat => nat = false,
-                End::Accept | End::Next | End::Jump(_) | End::Goto(_) => {}
+                End::Accept | End::Next | End::Through | End::Jump(_) | End::Goto(_) => {}
             }
         }
         None
@@ -241,7 +243,7 @@ impl Walk<'_> {
                 });
             }
             match end {
-                End::Next => {}
+                End::Next | End::Through => {}
                 End::Jump(to) => match self.chain(&to, depth + 1) {
                     End::Next => {}
                     end => return end,
@@ -320,7 +322,7 @@ impl Walk<'_> {
                 return End::Next;
             }
         }
-        End::Next
+        End::Through
     }
 
     /// Locally generated packets have no input interface.

@@ -244,7 +244,7 @@ pub enum Step {
         /// Chain.
         chain: Name,
     },
-    /// All matches of a rule held up to and including the statement that ended the chain.
+    /// All matches of a rule held, up to its end or to the statement that ended the chain.
     Rule {
         /// Chain.
         chain: Name,

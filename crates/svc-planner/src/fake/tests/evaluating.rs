@@ -50,6 +50,7 @@ fn numbers_come_from_the_caller() {
             "@dispatch { class 2 } : goto class-2 (generation 3)",
             "rule 0 of services",
             "chain class-2",
+            "rule 0 of class-2",
             "random 1 of 2",
             "@endpoints { group 1 . slot 1 } : 10.0.0.2 . 8080 (generation 3)",
             "rule 1 of class-2",
