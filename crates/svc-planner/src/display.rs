@@ -84,7 +84,7 @@ impl Display for Of<'_, Set> {
         match data {
             DataType::None => {}
             DataType::Verdict => f.write_str(" : verdict")?,
-            DataType::Route => f.write_str(" : classid")?,
+            DataType::Route | DataType::List => f.write_str(" : classid")?,
             DataType::Endpoint => write!(f, " : {} . inet_service", self.address())?,
         }
         f.write_str(";")?;
@@ -119,6 +119,7 @@ impl<T> Of<'_, T> {
             KeyType::Class | KeyType::Group => "classid".into(),
             KeyType::Slot | KeyType::State => "classid . mark".into(),
             KeyType::Hairpin => format!("{address} . {address} . inet_proto . inet_service"),
+            KeyType::Source => format!("classid . {address}"),
         }
     }
 }
@@ -183,6 +184,7 @@ impl Display for Key {
                 protocol,
                 port,
             } => write!(f, "{address} . {address} . {protocol} . {port}"),
+            Self::Source { list, range } => write!(f, "list {list} . {range}"),
         }
     }
 }
@@ -195,6 +197,7 @@ impl Display for Datum {
             Self::Drop => f.write_str("drop"),
             Self::Route(route) => route.fmt(f),
             Self::Endpoint { address, port } => write!(f, "{address} . {port}"),
+            Self::List(list) => write!(f, "list {list}"),
         }
     }
 }
@@ -254,6 +257,7 @@ impl Display for Of<'_, Statement> {
             Statement::ScratchFromMap { key: fields, map } => {
                 write!(f, "meta priority set {} map @{map}", key(fields))
             }
+            Statement::ScratchReset => f.write_str("meta priority set 0"),
             Statement::ScratchMask { mask } => {
                 write!(f, "meta priority set meta priority & {mask:#010x}")
             }

@@ -182,6 +182,8 @@ pub enum KeyType {
     State,
     /// address . address . protocol . port
     Hairpin,
+    /// list number, host order . address (`classid . address`)
+    Source,
 }
 
 /// What a map's rows hold.
@@ -196,6 +198,8 @@ pub enum DataType {
     Route,
     /// address . port
     Endpoint,
+    /// Number of a list of source ranges, host order (`classid`).
+    List,
 }
 
 /// Changes of one set's elements: deletions are applied before additions.
@@ -273,6 +277,13 @@ pub enum Key {
         /// Endpoint port.
         port: u16,
     },
+    /// The sources inside a prefix, in a list; in interval sets.
+    Source {
+        /// List number.
+        list: u32,
+        /// Prefix; of a packet its whole source address.
+        range: IpNet,
+    },
 }
 
 /// Class and group of a frontend, packed as the kernel's rows hold them.
@@ -332,6 +343,8 @@ pub enum Datum {
         /// Port.
         port: u16,
     },
+    /// Number of a list of source ranges.
+    List(u32),
 }
 
 /// A rule at the end of a chain.
@@ -434,9 +447,11 @@ pub enum Statement {
     ScratchFromMap {
         /// Key.
         key: Vec<Field>,
-        /// Map with [`DataType::Route`].
+        /// Map with [`DataType::Route`] or [`DataType::List`].
         map: Name,
     },
+    /// `meta priority set 0`
+    ScratchReset,
     /// `meta priority set meta priority & mask`
     ScratchMask {
         /// Mask.

@@ -8,8 +8,10 @@
 //! Group     4, host order
 //! State     instance 4, host order | sequence 4, host order
 //! Hairpin   address | address | protocol 1 + 3 zeros | port 2, network order + 2 zeros
+//! Source    list 4, host order | address
 //! Route     4, host order
 //! Endpoint  address | port 2, network order + 2 zeros
+//! List      4, host order
 //! ```
 //! The kernel does not check any of this; a wrong order is a row that never matches.
 
@@ -121,8 +123,24 @@ pub fn key_bytes(family: Family, layout: KeyType, key: &Key) -> Option<KeyBytes>
             .address(address)
             .protocol(protocol)
             .port(port),
+        (KeyType::Source, Key::Source { list, range }) if fits(family, range.addr()) => {
+            new.host(list).address(range.network())
+        }
         _ => return None,
     })
+}
+
+/// The last key that a range of keys covers, for sets whose elements name both ends; `None` for
+/// keys that are no such ranges.
+#[must_use]
+#[inline]
+pub(super) fn last_key_bytes(family: Family, layout: KeyType, key: &Key) -> Option<KeyBytes> {
+    match (layout, *key) {
+        (KeyType::Source, Key::Source { list, range }) if fits(family, range.addr()) => {
+            Some(KeyBytes::new().host(list).address(range.broadcast()))
+        }
+        _ => None,
+    }
 }
 
 /// A datum that is plain bytes in a table of `family`; `None` for verdicts and for an address of
@@ -132,7 +150,7 @@ pub fn key_bytes(family: Family, layout: KeyType, key: &Key) -> Option<KeyBytes>
 pub fn datum_bytes(family: Family, datum: &Datum) -> Option<DatumBytes> {
     let new = DatumBytes::new();
     match datum {
-        Datum::Route(Route(route)) => Some(new.host(*route)),
+        Datum::Route(Route(number)) | Datum::List(number) => Some(new.host(*number)),
         Datum::Endpoint { address, port } if fits(family, *address) => {
             Some(new.address(*address).port(*port))
         }
@@ -245,6 +263,31 @@ mod tests {
         };
         let bytes = key_bytes(Family::Ipv6, KeyType::Hairpin, &key).unwrap();
         assert_eq!(bytes.as_slice().len(), KEY_MAX);
+    }
+
+    #[test]
+    fn a_range_of_sources_has_both_ends() {
+        let key = Key::Source {
+            list: 7,
+            range: "10.96.0.0/12".parse().unwrap(),
+        };
+        let first = key_bytes(Family::Ipv4, KeyType::Source, &key).unwrap();
+        assert_eq!(first.as_slice()[..4], 7_u32.to_ne_bytes());
+        assert_eq!(first.as_slice()[4..], [10, 96, 0, 0]);
+        let last = last_key_bytes(Family::Ipv4, KeyType::Source, &key).unwrap();
+        assert_eq!(last.as_slice()[4..], [10, 111, 255, 255]);
+        let six = Key::Source {
+            list: 7,
+            range: "fd00::/16".parse().unwrap(),
+        };
+        let last = last_key_bytes(Family::Ipv6, KeyType::Source, &six).unwrap();
+        assert_eq!(last.as_slice().len(), 20);
+        assert_eq!(last.as_slice()[6..], [0xff; 14]);
+        assert_eq!(key_bytes(Family::Ipv4, KeyType::Source, &six), None);
+        assert_eq!(
+            last_key_bytes(Family::Ipv4, KeyType::Frontend, &frontend()),
+            None
+        );
     }
 
     #[test]

@@ -116,6 +116,10 @@ impl<'r> Lowering<'_, 'r> {
                 self.lookup(key, map, Some(first), None)?;
                 self.push(Meta::set(MetaKey::PRIORITY, first));
             }
+            Statement::ScratchReset => {
+                self.push(Immediate::value(first, Value::u32_ne(0)));
+                self.push(Meta::set(MetaKey::PRIORITY, first));
+            }
             Statement::ScratchMask { mask } => self.meta_bits(MetaKey::PRIORITY, *mask, 0),
             Statement::VerdictMap { key, map } => {
                 self.lookup(key, map, Some(Register::VERDICT), None)?;

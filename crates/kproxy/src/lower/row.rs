@@ -9,7 +9,7 @@ use nl_codec::{EncodeError, Encoder};
 use svc_planner::plan::{DataType, Datum, Family, Key, KeyType, Route, Row, SetChange};
 
 use super::LowerError;
-use super::bytes::{Bytes, datum_bytes, fits, key_bytes};
+use super::bytes::{Bytes, datum_bytes, fits, key_bytes, last_key_bytes};
 
 /// The rows of one change, known to fit their set.
 #[derive(Debug, Clone, Copy)]
@@ -38,7 +38,8 @@ impl<'t> Rows<'t> {
             let fits = match (change.data, &row.datum) {
                 (DataType::None, Datum::None)
                 | (DataType::Verdict, Datum::Goto(_) | Datum::Drop)
-                | (DataType::Route, Datum::Route(_)) => true,
+                | (DataType::Route, Datum::Route(_))
+                | (DataType::List, Datum::List(_)) => true,
                 (DataType::Endpoint, Datum::Endpoint { address, .. }) => fits(family, *address),
                 _ => false,
             };
@@ -144,6 +145,11 @@ impl PutElem for Element<'_> {
             return elem.put_elem(enc);
         }
         let key = key_bytes(self.family, self.layout, self.key).ok_or_else(|| invalid(enc))?;
+        if let Some(last) = last_key_bytes(self.family, self.layout, self.key) {
+            let mut elem = Elem::new(Value::new(key.as_slice()));
+            elem.key_end = Some(Data::Value(Value::new(last.as_slice())));
+            return elem.put_elem(enc);
+        }
         let verdict = match self.datum {
             Datum::Goto(chain) => Verdict::goto(chain),
             Datum::Drop => Verdict::code(VerdictCode::DROP),
@@ -181,6 +187,10 @@ pub fn datum_of(family: Family, data: DataType, elem: &Elem<'_>) -> Option<Datum
             let route = bytes.try_into().ok().map(u32::from_ne_bytes)?;
             Some(Datum::Route(Route(route)))
         }
+        (DataType::List, _, 4) => {
+            let list = bytes.try_into().ok().map(u32::from_ne_bytes)?;
+            Some(Datum::List(list))
+        }
         (DataType::Endpoint, Family::Ipv4, 8) => {
             let (address, port) = bytes.split_first_chunk::<4>()?;
             endpoint((*address).into(), port)
@@ -215,6 +225,7 @@ mod tests {
         };
         for (family, data, datum) in [
             (Family::Ipv4, DataType::Route, route),
+            (Family::Ipv6, DataType::List, Datum::List(7)),
             (Family::Ipv4, DataType::Endpoint, v4),
             (Family::Ipv6, DataType::Endpoint, v6),
         ] {

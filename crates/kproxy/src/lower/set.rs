@@ -2,9 +2,10 @@
 
 use nft_batch::Batch;
 use nl_codec::nft::dtype::{ByteOrder, DataType};
-use nl_codec::nft::set::{SetDesc, SetFlags};
+use nl_codec::nft::set::{SetDesc, SetField, SetFlags};
 use nl_codec::nft::udata::SetInfo;
-use nl_codec::nft::{self};
+use nl_codec::nft::{self, List};
+use smallvec::{SmallVec, smallvec};
 use svc_planner::plan::{self, Family, KeyType};
 
 use super::{LowerError, nf_family};
@@ -25,7 +26,6 @@ pub(super) fn add(
     info.key_byte_order = Some(key_order(set.key));
 
     let mut body = nft::Set::named(table, &set.name);
-    body.flags = Some(flags);
     body.key_type = Some(key.kind);
     body.key_len = Some(key.len);
     match set.data {
@@ -39,10 +39,21 @@ pub(super) fn add(
         }
     }
     let mut desc = SetDesc::default();
-    if let Some(size) = set.size {
-        desc.size = Some(size);
+    desc.size = set.size;
+    // Elements of such sets name both ends of their ranges; one field alone is a tree of ends.
+    let parts = key_parts(family, set.key);
+    let fields: Vec<_> = parts
+        .iter()
+        .map(|part| SetField::new(part.key_len().unwrap_or_default()))
+        .collect();
+    if set.interval && fields.len() > 1 {
+        flags |= SetFlags::CONCAT;
+        desc.concat = Some(List::new(&fields));
+    }
+    if desc.size.is_some() || desc.concat.is_some() {
         body.desc = Some(desc);
     }
+    body.flags = Some(flags);
     let userdata = info.encode()?;
     body.userdata = Some(userdata.as_bytes());
     batch.add_set(nf_family(family), &body)?;
@@ -57,28 +68,35 @@ struct Type {
 
 /// Type and length of a key.
 fn key_type(family: Family, key: KeyType) -> Type {
+    concat(&key_parts(family, key), key_order(key))
+}
+
+/// Types of a key's fields.
+fn key_parts(family: Family, key: KeyType) -> SmallVec<[DataType; 4]> {
     let address = address(family);
-    let parts: &[DataType] = match key {
-        KeyType::Address => &[address],
-        KeyType::Frontend => &[address, DataType::INET_PROTO, DataType::INET_SERVICE],
-        KeyType::NodePort => &[DataType::INET_PROTO, DataType::INET_SERVICE],
-        KeyType::Class | KeyType::Group => &[DataType::CLASSID],
-        KeyType::Slot | KeyType::State => &[DataType::CLASSID, DataType::MARK],
-        KeyType::Hairpin => &[
+    match key {
+        KeyType::Address => smallvec![address],
+        KeyType::Frontend => smallvec![address, DataType::INET_PROTO, DataType::INET_SERVICE],
+        KeyType::NodePort => smallvec![DataType::INET_PROTO, DataType::INET_SERVICE],
+        KeyType::Class | KeyType::Group => smallvec![DataType::CLASSID],
+        KeyType::Slot | KeyType::State => smallvec![DataType::CLASSID, DataType::MARK],
+        KeyType::Hairpin => smallvec![
             address,
             address,
             DataType::INET_PROTO,
             DataType::INET_SERVICE,
         ],
-        _ => &[],
-    };
-    concat(parts, key_order(key))
+        KeyType::Source => smallvec![DataType::CLASSID, address],
+        _ => smallvec![],
+    }
 }
 
 /// Without it nft takes numbers of the host's order for the network's.
 fn key_order(key: KeyType) -> ByteOrder {
     match key {
-        KeyType::Class | KeyType::Group | KeyType::Slot | KeyType::State => ByteOrder::HOST,
+        KeyType::Class | KeyType::Group | KeyType::Slot | KeyType::State | KeyType::Source => {
+            ByteOrder::HOST
+        }
         KeyType::Address => ByteOrder::NETWORK,
         _ => ByteOrder::INVALID,
     }
@@ -87,7 +105,9 @@ fn key_order(key: KeyType) -> ByteOrder {
 /// Type and length of a datum.
 fn data_type(family: Family, data: plan::DataType) -> Type {
     match data {
-        plan::DataType::Route => concat(&[DataType::CLASSID], ByteOrder::HOST),
+        plan::DataType::Route | plan::DataType::List => {
+            concat(&[DataType::CLASSID], ByteOrder::HOST)
+        }
         plan::DataType::Endpoint => concat(
             &[address(family), DataType::INET_SERVICE],
             ByteOrder::INVALID,

@@ -223,12 +223,10 @@ impl Pending<'_> {
                 format!("set {} has row {key} with other data", set.name),
             ));
         }
-        if let Key::Prefix(prefix) = key
-            && let Some(other) = history.overlapping(prefix)
-        {
+        if let Some(other) = history.overlapping(key) {
             return Err(Refusal::new(
                 Errno::Eexist,
-                format!("{prefix} overlaps {other} in set {}", set.name),
+                format!("{key} overlaps {other} in set {}", set.name),
             ));
         }
         if set

@@ -2,6 +2,8 @@
 
 use core::net::IpAddr;
 
+use ipnet::IpNet;
+
 use super::choice::{Choose, Every, Given};
 use super::kernel::Kernel;
 use super::packet::{Endpoint, Host, Origin, Outcome, Packet, Step, Transport, Verdict};
@@ -286,8 +288,16 @@ impl Walk<'_> {
                         self.scratch = route.0;
                         true
                     }
+                    Some(Datum::List(list)) => {
+                        self.scratch = list;
+                        true
+                    }
                     _ => false,
                 },
+                Statement::ScratchReset => {
+                    self.scratch = 0;
+                    true
+                }
                 Statement::ScratchMask { mask } => {
                     self.scratch &= mask;
                     true
@@ -399,6 +409,10 @@ impl Walk<'_> {
                 port: port?,
             },
             KeyType::Hairpin => return None,
+            KeyType::Source => Key::Source {
+                list: number?,
+                range: IpNet::from(address?),
+            },
         };
         Some(key)
     }

@@ -54,6 +54,15 @@ pub(super) fn check_key(family: Family, set: &Set, key: &Key) -> Result<(), Refu
                 wrong("address of the other family")
             }
         }
+        (KeyType::Source, Key::Source { range, .. }) if set.interval => {
+            if !address_fits(&range.addr()) {
+                return wrong("address of the other family");
+            }
+            if range.trunc() != *range {
+                return wrong("bits behind the prefix");
+            }
+            Ok(())
+        }
         (KeyType::Frontend, Key::Frontend { address, .. })
         | (KeyType::Hairpin, Key::Hairpin { address, .. }) => {
             if address_fits(address) {
@@ -87,7 +96,8 @@ pub(super) fn check_datum(
     match (set.data, datum) {
         (DataType::None, Datum::None)
         | (DataType::Verdict, Datum::Drop)
-        | (DataType::Route, Datum::Route(_)) => Ok(()),
+        | (DataType::Route, Datum::Route(_))
+        | (DataType::List, Datum::List(_)) => Ok(()),
         (DataType::Verdict, Datum::Goto(chain)) => match table.chain(chain) {
             None => wrong(Errno::Enoent, &format!("no chain {chain}")),
             Some(target) if target.base.is_some() => {
@@ -148,10 +158,12 @@ fn check_statement(table: &Table, statement: &Statement) -> Result<(), Refusal> 
             }
             Ok(())
         }
-        Statement::InSet { key, set, .. } => check_lookup(table, key, set, DataType::None),
-        Statement::ScratchFromMap { key, map } => check_lookup(table, key, map, DataType::Route),
-        Statement::VerdictMap { key, map } => check_lookup(table, key, map, DataType::Verdict),
-        Statement::Dnat { key, map } => check_lookup(table, key, map, DataType::Endpoint),
+        Statement::InSet { key, set, .. } => check_lookup(table, key, set, &[DataType::None]),
+        Statement::ScratchFromMap { key, map } => {
+            check_lookup(table, key, map, &[DataType::Route, DataType::List])
+        }
+        Statement::VerdictMap { key, map } => check_lookup(table, key, map, &[DataType::Verdict]),
+        Statement::Dnat { key, map } => check_lookup(table, key, map, &[DataType::Endpoint]),
         Statement::Jump(chain) | Statement::Goto(chain) => match table.chain(chain) {
             None => Err(Refusal::new(Errno::Enoent, format!("no chain {chain}"))),
             Some(target) if target.base.is_some() => Err(Refusal::new(
@@ -164,11 +176,11 @@ fn check_statement(table: &Table, statement: &Statement) -> Result<(), Refusal> 
     }
 }
 
-fn check_lookup(table: &Table, key: &[Field], set: &str, data: DataType) -> Result<(), Refusal> {
+fn check_lookup(table: &Table, key: &[Field], set: &str, data: &[DataType]) -> Result<(), Refusal> {
     let Some(set) = table.set(set) else {
         return Err(Refusal::new(Errno::Enoent, format!("no set {set}")));
     };
-    if set.data != data {
+    if !data.contains(&set.data) {
         return Err(Refusal::new(
             Errno::Einval,
             format!(
@@ -234,5 +246,6 @@ fn parts(key: KeyType) -> &'static [Part] {
         KeyType::Class | KeyType::Group => &[Part::Number],
         KeyType::Slot | KeyType::State => &[Part::Number, Part::Number],
         KeyType::Hairpin => &[Part::Address, Part::Address, Part::Protocol, Part::Port],
+        KeyType::Source => &[Part::Number, Part::Address],
     }
 }

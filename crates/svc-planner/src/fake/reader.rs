@@ -1,3 +1,4 @@
+use core::net::IpAddr;
 use core::time::Duration;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -181,14 +182,18 @@ pub(super) fn answers(
     first: u64,
     last: u64,
 ) -> Vec<(u64, u64, Option<Datum>)> {
-    let rows: Vec<&Versions<Datum>> = match key {
-        Key::Address(address) if matches!(history.layout, Some((_, true))) => {
-            let longest = if address.is_ipv4() { 32 } else { 128 };
-            (0..=longest)
-                .filter_map(|length| IpNet::new(*address, length).ok())
-                .filter_map(|net| history.rows.get(&Key::Prefix(net.trunc())))
-                .collect()
-        }
+    let around = |address: IpAddr| {
+        let longest = if address.is_ipv4() { 32 } else { 128 };
+        let nets = (0..=longest).filter_map(move |length| IpNet::new(address, length).ok());
+        nets.map(|net| net.trunc())
+    };
+    let rows: Vec<&Versions<Datum>> = match *key {
+        Key::Address(address) if matches!(history.layout, Some((_, true))) => around(address)
+            .filter_map(|net| history.rows.get(&Key::Prefix(net)))
+            .collect(),
+        Key::Source { list, range } => around(range.addr())
+            .filter_map(|range| history.rows.get(&Key::Source { list, range }))
+            .collect(),
         _ => history.rows.get(key).into_iter().collect(),
     };
     let mut starts: BTreeSet<u64> = rows

@@ -123,10 +123,21 @@ impl Statement {
 }
 
 impl SetHistory {
-    /// A live prefix that shares addresses with `prefix`; live prefixes are disjoint.
-    pub(super) fn overlapping(&self, prefix: &IpNet) -> Option<IpNet> {
+    /// A live row that shares keys with `key`, which stands for several; live rows are disjoint.
+    pub(super) fn overlapping(&self, key: &Key) -> Option<IpNet> {
+        let list = match key {
+            Key::Source { list, .. } => Some(*list),
+            _ => None,
+        };
+        let (Key::Prefix(prefix) | Key::Source { range: prefix, .. }) = *key else {
+            return None;
+        };
+        let key_of = |net| match list {
+            None => Key::Prefix(net),
+            Some(list) => Key::Source { list, range: net },
+        };
         let live = |net: IpNet| {
-            let versions = self.rows.get(&Key::Prefix(net))?;
+            let versions = self.rows.get(&key_of(net))?;
             versions.latest().map(|_| net)
         };
         let around = (0..prefix.prefix_len())
@@ -134,11 +145,15 @@ impl SetHistory {
             .find_map(|net| live(net.trunc()));
         around.or_else(|| {
             // Prefixes inside sort directly behind their own beginning.
-            let from = IpNet::new(prefix.network(), 0).map_or(*prefix, |net| net);
+            let from = IpNet::new(prefix.network(), 0).unwrap_or(prefix);
             self.rows
-                .range(Key::Prefix(from)..)
-                .map_while(|(key, versions)| match key {
-                    Key::Prefix(net) if prefix.contains(&net.addr()) => Some((net, versions)),
+                .range(key_of(from)..)
+                .map_while(|(other, versions)| match other {
+                    Key::Prefix(net) | Key::Source { range: net, .. }
+                        if *other == key_of(*net) && prefix.contains(&net.addr()) =>
+                    {
+                        Some((net, versions))
+                    }
                     _ => None,
                 })
                 .find_map(|(net, versions)| versions.latest().map(|_| *net))
