@@ -1,6 +1,7 @@
 //! From changes to commits, each step timed: what the proxy does, without its surroundings.
 
 use core::time::Duration;
+use std::fs::File;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -157,15 +158,29 @@ pub fn replay(batches: &mut [SealedBatch]) -> Result<Duration> {
     Ok(start.elapsed())
 }
 
+/// A network namespace that lives as long as this does. The kernel frees a namespace's rows in the
+/// background, at the cost of whatever is measured meanwhile.
+#[derive(Debug)]
+pub struct KeptNetns(#[expect(dead_code, reason = "held, not read")] File);
+
 /// Runs `work` on a thread of its own in a new network namespace.
 ///
 /// # Errors
 /// Those of `work`, or when there can be no namespace (be root).
 pub fn in_new_netns<R: Send>(work: impl FnOnce() -> Result<R> + Send) -> Result<R> {
+    in_kept_netns(work).map(|(result, _)| result)
+}
+
+/// As [`in_new_netns`], and keeps the namespace.
+///
+/// # Errors
+/// As there.
+pub fn in_kept_netns<R: Send>(work: impl FnOnce() -> Result<R> + Send) -> Result<(R, KeptNetns)> {
     std::thread::scope(|scope| {
         let worker = scope.spawn(|| {
             unshare(CloneFlags::CLONE_NEWNET).context("cannot make a network namespace")?;
-            work()
+            let kept = KeptNetns(File::open("/proc/thread-self/ns/net")?);
+            Ok((work()?, kept))
         });
         worker
             .join()
