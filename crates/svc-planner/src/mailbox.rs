@@ -36,6 +36,7 @@ pub fn open() -> (Publisher, Receiver) {
         state: Mutex::new(State {
             pending: Pending::default(),
             publishers: 1,
+            rung: false,
             closed: false,
         }),
         wake: Condvar::new(),
@@ -57,6 +58,8 @@ pub struct Receiver(Arc<Shared>);
 pub enum Wake {
     /// There is something to drain.
     Changes,
+    /// There is no change, but a [`Bell`] was rung since the last wait.
+    Rung,
     /// There is nothing, and nothing will come.
     Closed,
     /// There is nothing yet. The time is over, or almost: a system may wake threads early.
@@ -127,9 +130,25 @@ impl Drop for Publisher {
     }
 }
 
+/// Wakes the receiver without a change. Does not keep the mailbox open.
+#[derive(Debug, Clone)]
+pub struct Bell(Arc<Shared>);
+
+impl Bell {
+    /// Has the receiver's current or next [`wait`](Receiver::wait) end.
+    pub fn ring(&self) {
+        let mut state = self.0.lock();
+        let silent = !core::mem::replace(&mut state.rung, true);
+        drop(state);
+        if silent {
+            self.0.wake.notify_one();
+        }
+    }
+}
+
 impl Receiver {
-    /// Waits until there is something to drain, the mailbox is closed or `timeout` is over; `None`
-    /// is no timeout.
+    /// Waits until there is something to drain, a bell is rung, the mailbox is closed or `timeout`
+    /// is over; `None` is no timeout.
     pub fn wait(&mut self, timeout: Option<Duration>) -> Wake {
         let mut state = self.0.lock();
         if let Some(timeout) = timeout {
@@ -137,13 +156,19 @@ impl Receiver {
                 let waited = self.0.wake.wait_timeout(state, timeout);
                 state = waited.unwrap_or_else(PoisonError::into_inner).0;
             }
-            return state.wake();
+            return state.take_wake();
         }
         while state.wake() == Wake::Timeout {
             let waited = self.0.wake.wait(state);
             state = waited.unwrap_or_else(PoisonError::into_inner);
         }
-        state.wake()
+        state.take_wake()
+    }
+
+    /// A bell that wakes this end.
+    #[must_use]
+    pub fn bell(&self) -> Bell {
+        Bell(Arc::clone(&self.0))
     }
 
     /// Takes everything published so far, one change an object, in the order in which the objects
@@ -170,6 +195,7 @@ struct Shared {
 struct State {
     pending: Pending,
     publishers: usize,
+    rung: bool,
     closed: bool,
 }
 
@@ -191,8 +217,16 @@ impl State {
         match (self.pending.is_empty(), self.closed) {
             (false, _) => Wake::Changes,
             (true, true) => Wake::Closed,
+            (true, false) if self.rung => Wake::Rung,
             (true, false) => Wake::Timeout,
         }
+    }
+
+    /// The same, at the end of a wait: whatever woke it, a bell has been heard.
+    fn take_wake(&mut self) -> Wake {
+        let wake = self.wake();
+        self.rung = false;
+        wake
     }
 }
 
@@ -225,6 +259,24 @@ mod tests {
         let (publisher, receiver) = open();
         drop(receiver);
         assert_eq!(publisher.publish(Change::NodeGone), Err(Closed));
+    }
+
+    #[test]
+    fn a_bell_is_heard_once_and_keeps_nothing_open() {
+        let (publisher, mut receiver) = open();
+        let bell = receiver.bell();
+        bell.ring();
+        bell.ring();
+        assert_eq!(receiver.wait(None), Wake::Rung);
+        assert_eq!(receiver.wait(Some(Duration::ZERO)), Wake::Timeout);
+        bell.ring();
+        assert_eq!(publisher.publish(Change::NodeGone), Ok(()));
+        assert_eq!(receiver.wait(None), Wake::Changes);
+        assert_eq!(receiver.drain(), [Change::NodeGone]);
+        assert_eq!(receiver.wait(Some(Duration::ZERO)), Wake::Timeout);
+        drop(publisher);
+        bell.ring();
+        assert_eq!(receiver.wait(None), Wake::Closed);
     }
 
     #[test]

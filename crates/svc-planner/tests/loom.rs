@@ -52,6 +52,7 @@ fn take_all(receiver: &mut Receiver) -> Vec<Vec<Change>> {
         match receiver.wait(None) {
             Wake::Changes => drains.push(receiver.drain()),
             Wake::Closed => return drains,
+            Wake::Rung => {}
             Wake::Timeout => unreachable!("a wait without a timeout"),
         }
     }
@@ -79,6 +80,28 @@ fn no_wake_up_is_lost() {
         assert_eq!(seen, [slice("a", 1), slice("b", 1)]);
         a.join().unwrap();
         b.join().unwrap();
+    });
+}
+
+/// A change published before the ring is seen at the latest by the wait that hears it.
+#[test]
+fn a_bell_wakes_a_sleeper_and_loses_no_change() {
+    check(|| {
+        let (publisher, mut receiver) = mailbox::open();
+        let bell = receiver.bell();
+        let a = publishing(&publisher, |it| it.publish(slice("a", 1)).unwrap());
+        let b = thread::spawn(move || bell.ring());
+        let mut seen = Vec::new();
+        match receiver.wait(None) {
+            Wake::Changes => seen.extend(receiver.drain()),
+            Wake::Rung => {}
+            other => unreachable!("{other:?}"),
+        }
+        a.join().unwrap();
+        b.join().unwrap();
+        drop(publisher);
+        seen.extend(take_all(&mut receiver).concat());
+        assert_eq!(seen, [slice("a", 1)]);
     });
 }
 

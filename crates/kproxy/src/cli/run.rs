@@ -136,7 +136,7 @@ fn program(engine: &mut Engine, saver: &mut Saver, mut changes: Receiver) -> Res
                     engine.apply(change);
                 }
             }
-            Wake::Timeout => {}
+            Wake::Timeout | Wake::Rung => {}
         }
     }
 }
