@@ -11,4 +11,5 @@ pub mod ingest;
 pub mod lab;
 pub mod lower;
 pub mod manifest;
+pub mod proxy;
 pub mod watch;

@@ -171,6 +171,18 @@ impl Receiver {
         Bell(Arc::clone(&self.0))
     }
 
+    /// Waits until the mailbox is closed, a bell is rung or `timeout` is over, or almost, whatever
+    /// is published meanwhile; true if it is closed.
+    pub fn pause(&mut self, timeout: Duration) -> bool {
+        let mut state = self.0.lock();
+        if !state.closed && !state.rung {
+            let waited = self.0.wake.wait_timeout(state, timeout);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state.rung = false;
+        state.closed
+    }
+
     /// Takes everything published so far, one change an object, in the order in which the objects
     /// were first published since the last call.
     #[must_use]

@@ -4,6 +4,7 @@ mod apply;
 mod cleanup;
 mod completions;
 mod demo;
+mod duration;
 mod exit;
 mod man;
 mod options;
@@ -158,9 +159,6 @@ pub enum CliError {
         "a kproxy at work in this network namespace changes it faster than it saves its state; try again"
     )]
     Behind,
-    /// The kernel does not let us change the table: no privilege, or another process owns it.
-    #[error("{0}")]
-    Refused(String),
     /// A value that cannot be printed as JSON.
     #[error("JSON: {0}")]
     Json(#[from] serde_json::Error),

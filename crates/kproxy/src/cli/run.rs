@@ -2,22 +2,18 @@
 
 use core::str::FromStr;
 use core::time::Duration;
-use std::collections::HashSet;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::thread;
 
 use clap::Args;
-use svc_planner::mailbox::{self, Receiver, Wake};
+use svc_planner::mailbox;
 
+use super::duration::duration;
 use super::{CliError, Exit, ProxyOptions, Target};
-use crate::engine::{Engine, EngineError, Saver, Wait};
+use crate::engine::{Engine, Saver};
+use crate::proxy::{Periods, Proxy};
 use crate::watch::{Reader, Signals};
-
-/// First pause after a failure; doubled each time.
-const RETRY_FIRST: Duration = Duration::from_secs(1);
-/// Longest pause after a failure, kube-proxy's.
-const RETRY_LONGEST: Duration = Duration::from_secs(30);
 
 /// Keep the kernel programmed while manifests change
 ///
@@ -46,6 +42,9 @@ pub(super) struct Run {
 
     #[command(flatten)]
     proxy: ProxyOptions,
+
+    #[command(flatten)]
+    pace: Pace,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,107 +70,60 @@ impl Run {
         let mut engine = Engine::open(&self.target.netns(), |family| self.proxy.config(family))?;
         let state = self.proxy.state(&self.target.netns())?;
         engine.adopt(state.as_ref())?;
-        let mut saver = Saver::new(state);
         let reader = Reader::new(folder, signals, &self.proxy.node_name());
         let mut reader = reader.map_err(|error| CliError::Folder {
             folder: folder.clone(),
             error,
         })?;
+        let mut proxy = Proxy::new(engine, Saver::new(state), self.pace.periods());
         // Straight into the engine: nothing is programmed before everything was read once.
-        reader.load(|change| engine.apply(change));
-        keep_up(reader, &mut engine, &mut saver)?;
+        reader.load(|change| proxy.apply(change));
+        keep_up(reader, &mut proxy)?;
         tracing::info!("asked to end; the rules stay");
-        saver.finish(&mut engine)?;
+        proxy.finish()?;
         Ok(Exit::Done)
     }
 }
 
-/// Reads on one thread, programs on this one, until the process is asked to end or programming is
-/// hopeless.
-fn keep_up(reader: Reader, engine: &mut Engine, saver: &mut Saver) -> Result<(), CliError> {
+/// How often to programme.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Pace")]
+struct Pace {
+    /// Shortest time between two syncs; the first change after a rest is programmed at once
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration)]
+    min_sync_period: Duration,
+
+    /// Longest pause after a failed sync
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
+    sync_period: Duration,
+}
+
+impl Pace {
+    const fn periods(&self) -> Periods {
+        Periods {
+            min_sync: self.min_sync_period,
+            sync: self.sync_period,
+        }
+    }
+}
+
+/// Reads on one thread, programs on this one, until the process is asked to end.
+fn keep_up(reader: Reader, proxy: &mut Proxy) -> Result<(), CliError> {
     thread::scope(|scope| {
-        let (publisher, receiver) = mailbox::open();
+        let (publisher, mut receiver) = mailbox::open();
         let (running, stop) = UnixStream::pair().map_err(CliError::Watch)?;
         // It owns the publisher: however it ends, this thread hears of it.
         let reading = thread::Builder::new()
             .name("reader".to_owned())
             .spawn_scoped(scope, move || reader.run(&publisher, &stop))
             .map_err(CliError::Watch)?;
-        let programmed = program(engine, saver, receiver);
+        proxy.run(&mut receiver);
         drop(running);
         let ended = reading
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        programmed?;
         ended.map_err(CliError::Watch)
     })
-}
-
-/// Programs what is there and what comes, until nothing will come.
-fn program(engine: &mut Engine, saver: &mut Saver, mut changes: Receiver) -> Result<(), CliError> {
-    let mut log = Log::default();
-    let mut retry = RETRY_FIRST;
-    loop {
-        let timeout = match engine.sync(|applied, _| tracing::info!("{applied}")) {
-            Ok(wait) => {
-                retry = RETRY_FIRST;
-                log.reports(engine);
-                match wait.sooner(saver.idle(engine)) {
-                    Wait::Until(time) => Some(time.saturating_sub(engine.clock().now())),
-                    Wait::Change => None,
-                }
-            }
-            Err(error) => {
-                fatal(&error)?;
-                tracing::error!("{error}; next try in {} s", retry.as_secs());
-                let pause = retry;
-                retry = RETRY_LONGEST.min(retry * 2);
-                Some(pause)
-            }
-        };
-        match changes.wait(timeout) {
-            Wake::Closed => return Ok(()),
-            Wake::Changes => {
-                for change in changes.drain() {
-                    engine.apply(change);
-                }
-            }
-            Wake::Timeout | Wake::Rung => {}
-        }
-    }
-}
-
-/// Passes on what no second try will cure.
-fn fatal(error: &EngineError) -> Result<(), CliError> {
-    match error {
-        EngineError::Rejected(rejected) if rejected.errno == nft_batch::Errno::EPERM => {
-            Err(CliError::Refused(rejected.to_string()))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Says each thing once.
-#[derive(Debug, Default)]
-struct Log {
-    reports: HashSet<String>,
-}
-
-impl Log {
-    fn reports(&mut self, engine: &Engine) {
-        let reports: HashSet<_> = engine
-            .reports()
-            .into_iter()
-            .map(|(family, report)| format!("{family}: {}: {}", report.port, report.reason))
-            .collect();
-        for report in reports.difference(&self.reports) {
-            tracing::error!("{report}");
-        }
-        for report in self.reports.difference(&reports) {
-            tracing::info!("no longer: {report}");
-        }
-        self.reports = reports;
-    }
 }
 
 #[cfg(test)]

@@ -71,6 +71,15 @@ impl Wait {
     }
 }
 
+/// What a family's turn came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// A transaction was committed, or refused in a way that another one will do: there may be more.
+    Again,
+    /// There is nothing to send before this.
+    Wait(Wait),
+}
+
 /// See the module.
 #[derive(Debug)]
 pub struct Engine<T: Transport = Socket> {
@@ -265,42 +274,86 @@ impl<T: Transport> Engine<T> {
         last.planner.apply(change);
     }
 
-    /// Sends what there is to send, both families in turns. Each transaction is told to `on_applied`.
+    /// The families that are programmed.
+    pub fn families(&self) -> impl Iterator<Item = Family> + '_ {
+        self.families.iter().map(|state| state.family)
+    }
+
+    /// Sends what there is to send, the families in turns. Each transaction is told to `on_applied`.
+    /// A family that fails does not keep another one from being programmed.
     ///
     /// # Errors
-    /// See [`EngineError`]. What was committed stays; the rest is sent by the next call.
+    /// The first one, see [`EngineError`]. What was committed stays; the rest is sent by the next
+    /// call.
     pub fn sync(
         &mut self,
         mut on_applied: impl FnMut(&Applied, &Transaction),
     ) -> Result<Wait, EngineError> {
+        let mut failed = [false; FAMILIES.len()];
+        let mut error = None;
         loop {
             let mut wait = Wait::Change;
-            let mut sent = false;
-            for index in 0..self.families.len() {
-                let planning = Instant::now();
-                let now = self.clock.now();
-                let Some(state) = self.families.get_mut(index) else {
+            let mut again = false;
+            for (index, failed) in failed.iter_mut().enumerate() {
+                if *failed {
                     continue;
-                };
-                match state.planner.next(now) {
-                    Next::Commit(transaction) => {
-                        let plan = planning.elapsed();
-                        if let Some(mut applied) = self.commit(index, &transaction)? {
-                            applied.plan = plan;
-                            on_applied(&applied, &transaction);
-                        }
-                        if let Some(state) = self.families.get_mut(index) {
-                            state.planner.recycle(transaction);
-                        }
-                        sent = true;
+                }
+                match self.turn_of(index, &mut on_applied) {
+                    Ok(Turn::Again) => again = true,
+                    Ok(Turn::Wait(until)) => wait = wait.sooner(until),
+                    Err(reason) => {
+                        *failed = true;
+                        error.get_or_insert(reason);
                     }
-                    Next::WaitUntil(time) => wait = wait.sooner(Wait::Until(time)),
-                    _ => {}
                 }
             }
-            if !sent {
-                return Ok(wait);
+            if !again {
+                return error.map_or(Ok(wait), Err);
             }
+        }
+    }
+
+    /// Sends one transaction of a family, if there is one. It is told to `on_applied`.
+    ///
+    /// # Errors
+    /// See [`EngineError`]. What was to be sent is tried again by the next call.
+    pub fn turn(
+        &mut self,
+        family: Family,
+        mut on_applied: impl FnMut(&Applied, &Transaction),
+    ) -> Result<Turn, EngineError> {
+        let index = self.families().position(|other| other == family);
+        match index {
+            Some(index) => self.turn_of(index, &mut on_applied),
+            None => Ok(Turn::Wait(Wait::Change)),
+        }
+    }
+
+    fn turn_of(
+        &mut self,
+        index: usize,
+        on_applied: &mut impl FnMut(&Applied, &Transaction),
+    ) -> Result<Turn, EngineError> {
+        let planning = Instant::now();
+        let now = self.clock.now();
+        let Some(state) = self.families.get_mut(index) else {
+            return Ok(Turn::Wait(Wait::Change));
+        };
+        match state.planner.next(now) {
+            Next::Commit(transaction) => {
+                let plan = planning.elapsed();
+                let committed = self.commit(index, &transaction);
+                if let Ok(Some(mut applied)) = committed {
+                    applied.plan = plan;
+                    on_applied(&applied, &transaction);
+                }
+                if let Some(state) = self.families.get_mut(index) {
+                    state.planner.recycle(transaction);
+                }
+                committed.map(|_| Turn::Again)
+            }
+            Next::WaitUntil(time) => Ok(Turn::Wait(Wait::Until(time))),
+            _ => Ok(Turn::Wait(Wait::Change)),
         }
     }
 

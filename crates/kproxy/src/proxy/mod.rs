@@ -1,0 +1,197 @@
+//! The loop of `kproxy run`: changes go in, transactions come out.
+//!
+//! ```text
+//! mailbox ──at most once a minimum period──> Engine ──turns──> IPv6 ┐ each with
+//!    │                                          │               IPv4 ┘ its own back-off
+//!    └── changes wait here, one an object       └──> Saver, Status, log
+//! ```
+//! The families are independent halves: one that fails is tried again after a while, or sooner when
+//! there is a change, and never keeps the other from being programmed.
+
+mod complaints;
+mod pace;
+mod status;
+
+pub use pace::Periods;
+pub use status::{FamilyStatus, NodeStatus, Status, StatusBoard};
+
+use core::time::Duration;
+
+use nft_batch::{Socket, Transport};
+use svc_planner::mailbox::{Receiver, Wake};
+use svc_planner::object::Change;
+use svc_planner::plan::{Family, Transaction};
+
+use self::complaints::Complaints;
+use self::pace::{Backoff, Gate};
+use crate::engine::{Applied, Engine, EngineError, Saver, Turn, Wait};
+
+/// Keeps the kernel in step with changes.
+#[derive(Debug)]
+pub struct Proxy<T: Transport = Socket> {
+    engine: Engine<T>,
+    saver: Saver,
+    lanes: Vec<Lane>,
+    gate: Gate,
+    /// A change was taken in since the last sync.
+    changed: bool,
+    complaints: Complaints,
+    board: StatusBoard,
+}
+
+/// One family's half of the loop.
+#[derive(Debug)]
+struct Lane {
+    family: Family,
+    backoff: Backoff,
+    /// It has nothing more to send in this round.
+    done: bool,
+    /// A transaction was committed or failed in this round.
+    busy: bool,
+    wait: Wait,
+}
+
+impl<T: Transport> Proxy<T> {
+    /// A loop around an engine that has [adopted](Engine::adopt) what is there.
+    #[must_use]
+    pub fn new(engine: Engine<T>, saver: Saver, periods: Periods) -> Self {
+        let lanes: Vec<_> = engine
+            .families()
+            .map(|family| Lane {
+                family,
+                backoff: Backoff::new(periods),
+                done: false,
+                busy: false,
+                wait: Wait::Change,
+            })
+            .collect();
+        Self {
+            board: StatusBoard::new(lanes.iter().map(|lane| lane.family)),
+            lanes,
+            gate: Gate::new(periods.min_sync),
+            changed: false,
+            complaints: Complaints::default(),
+            engine,
+            saver,
+        }
+    }
+
+    /// Where the loop's state can be read from other threads.
+    #[must_use]
+    pub fn board(&self) -> StatusBoard {
+        self.board.clone()
+    }
+
+    /// The engine.
+    pub fn engine(&mut self) -> &mut Engine<T> {
+        &mut self.engine
+    }
+
+    /// Takes a change in; it is sent with the next [`sync`](Self::sync).
+    pub fn apply(&mut self, change: Change) {
+        let now = self.engine.clock().now();
+        self.board.change(&change, now);
+        self.engine.apply(change);
+        self.changed = true;
+        for lane in &mut self.lanes {
+            lane.backoff.hurry();
+        }
+    }
+
+    /// Programs what is there and what comes, until nothing will come.
+    pub fn run(&mut self, changes: &mut Receiver) {
+        loop {
+            let wait = self.sync();
+            let left = |time: Duration| time.saturating_sub(self.engine.clock().now());
+            let until = match wait {
+                Wait::Until(time) => Some(left(time)),
+                Wait::Change => None,
+            };
+            let closed = left(self.gate.opens());
+            if !closed.is_zero() {
+                // Changes meet in the mailbox until it is time for them.
+                let pause = until.map_or(closed, |until| until.min(closed));
+                if changes.pause(pause) {
+                    self.gate.open();
+                }
+                continue;
+            }
+            match changes.wait(until) {
+                Wake::Closed => return,
+                Wake::Changes => {
+                    for change in changes.drain() {
+                        self.apply(change);
+                    }
+                }
+                Wake::Timeout | Wake::Rung => {}
+            }
+        }
+    }
+
+    /// Sends what there is to send in every family whose time has come. Returns when to call again
+    /// if there is no change.
+    pub fn sync(&mut self) -> Wait {
+        self.sync_with(|applied, _| tracing::info!("{applied}"))
+    }
+
+    /// As [`sync`](Self::sync); each transaction is told to `on_applied`.
+    pub fn sync_with(&mut self, mut on_applied: impl FnMut(&Applied, &Transaction)) -> Wait {
+        let now = self.engine.clock().now();
+        for lane in &mut self.lanes {
+            lane.done = !lane.backoff.is_over(now);
+            lane.busy = false;
+            lane.wait = Wait::Until(lane.backoff.until());
+        }
+        while self.round(&mut on_applied) {}
+        let end = self.engine.clock().now();
+        let changed = core::mem::take(&mut self.changed);
+        if self.lanes.iter().any(|lane| lane.busy) {
+            // What is tidied up later keeps no change waiting.
+            if changed {
+                self.gate.close(end);
+            }
+            self.complaints.look(&self.engine);
+        }
+        let waits = self.lanes.iter().map(|lane| lane.wait);
+        let wait = waits.fold(Wait::Change, Wait::sooner);
+        wait.sooner(self.saver.idle(&mut self.engine))
+    }
+
+    /// A turn for each family that is not done; false when all are.
+    fn round(&mut self, on_applied: &mut impl FnMut(&Applied, &Transaction)) -> bool {
+        for lane in self.lanes.iter_mut().filter(|lane| !lane.done) {
+            let turn = self.engine.turn(lane.family, &mut *on_applied);
+            let now = self.engine.clock().now();
+            match turn {
+                Ok(Turn::Again) => lane.busy = true,
+                Ok(Turn::Wait(wait)) => {
+                    lane.done = true;
+                    lane.wait = wait;
+                    lane.backoff.reset();
+                    self.board.success(lane.family, now);
+                }
+                Err(error) => {
+                    let pause = lane.backoff.fail(now);
+                    lane.done = true;
+                    lane.busy = true;
+                    lane.wait = Wait::Until(lane.backoff.until());
+                    self.board.failure(lane.family, now, &error);
+                    tracing::error!(
+                        "{}: {error}; next try in {:.1} s",
+                        lane.family,
+                        pause.as_secs_f64()
+                    );
+                }
+            }
+        }
+        self.lanes.iter().any(|lane| !lane.done)
+    }
+
+    /// Saves the state for the next process.
+    ///
+    /// # Errors
+    /// As [`Engine::save`].
+    pub fn finish(mut self) -> Result<(), EngineError> {
+        self.saver.finish(&mut self.engine)
+    }
+}

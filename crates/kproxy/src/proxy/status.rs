@@ -1,0 +1,116 @@
+//! How the loop is doing, for health checks and metrics on other threads.
+
+use core::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use svc_planner::object::Change;
+use svc_planner::plan::Family;
+
+use crate::engine::EngineError;
+
+/// How one family is doing. Times are of the engine's clock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FamilyStatus {
+    /// Which one.
+    pub family: Family,
+    /// When last nothing was left to send: the kernel held all that was wanted.
+    pub last_success: Option<Duration>,
+    /// When last it failed, and why. Stays when it succeeds again.
+    pub last_error: Option<(Duration, String)>,
+    /// Failures since the last success.
+    pub failures: u32,
+    /// Since when a change waits to be programmed; `None` if none does.
+    pub queued_since: Option<Duration>,
+}
+
+/// What is known of the own Node.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct NodeStatus {
+    /// It was there once; what is programmed goes by what it last said.
+    pub known: bool,
+    /// It is there now: the node may be sent traffic.
+    pub eligible: bool,
+}
+
+/// How the loop is doing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    /// The own Node.
+    pub node: NodeStatus,
+    /// One for each family that is programmed.
+    pub families: Vec<FamilyStatus>,
+}
+
+/// The loop's status, to be read on any thread.
+#[derive(Debug, Clone)]
+pub struct StatusBoard(Arc<Mutex<Status>>);
+
+impl StatusBoard {
+    pub(super) fn new(families: impl Iterator<Item = Family>) -> Self {
+        let families = families.map(|family| FamilyStatus {
+            family,
+            last_success: None,
+            last_error: None,
+            failures: 0,
+            queued_since: None,
+        });
+        Self(Arc::new(Mutex::new(Status {
+            node: NodeStatus::default(),
+            families: families.collect(),
+        })))
+    }
+
+    /// The status now.
+    #[must_use]
+    pub fn read(&self) -> Status {
+        self.lock().clone()
+    }
+
+    /// A change was taken in.
+    pub(super) fn change(&self, change: &Change, now: Duration) {
+        let mut status = self.lock();
+        match change {
+            Change::Node(_) => {
+                status.node = NodeStatus {
+                    known: true,
+                    eligible: true,
+                };
+            }
+            Change::NodeGone => status.node.eligible = false,
+            _ => {}
+        }
+        for family in &mut status.families {
+            family.queued_since.get_or_insert(now);
+        }
+    }
+
+    /// A family has nothing left to send.
+    pub(super) fn success(&self, family: Family, now: Duration) {
+        self.edit(family, |status| {
+            status.last_success = Some(now);
+            status.failures = 0;
+            status.queued_since = None;
+        });
+    }
+
+    /// A family failed.
+    pub(super) fn failure(&self, family: Family, now: Duration, error: &EngineError) {
+        self.edit(family, |status| {
+            status.last_error = Some((now, error.to_string()));
+            status.failures = status.failures.saturating_add(1);
+            status.queued_since.get_or_insert(now);
+        });
+    }
+
+    fn edit(&self, family: Family, edit: impl FnOnce(&mut FamilyStatus)) {
+        let mut status = self.lock();
+        if let Some(status) = status.families.iter_mut().find(|it| it.family == family) {
+            edit(status);
+        }
+    }
+
+    /// Each edit leaves it whole, so poison says nothing.
+    fn lock(&self) -> MutexGuard<'_, Status> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
