@@ -35,6 +35,8 @@ pub struct Config {
     /// endpoints), at most [`Route::MAX_CLASS`]. A commit's cost grows with it. When it is reached,
     /// a Service is balanced over some of its endpoints only, and reported.
     pub max_classes: u32,
+    /// Tell of the flows of SCTP Service ports as of those of UDP ones, see [`crate::flows`].
+    pub reconcile_sctp: bool,
     /// A number that tells this numbering of kernel states from earlier ones, e.g. random.
     pub instance: u32,
 }
@@ -53,6 +55,7 @@ impl Default for Config {
             repeat_lookup: false,
             max_rows: 3 << 23,
             max_classes: Route::MAX_CLASS,
+            reconcile_sctp: false,
             instance: 0,
         }
     }

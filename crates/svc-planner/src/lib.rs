@@ -16,6 +16,7 @@ pub mod config;
 pub mod display;
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;
+pub mod flows;
 pub mod mailbox;
 pub mod object;
 pub mod plan;

@@ -1,6 +1,7 @@
 //! The planner's interface.
 
 mod assemble;
+mod flows;
 mod outcome;
 mod rebuild;
 mod snapshot;

@@ -3,6 +3,7 @@
 pub(crate) mod address;
 pub(crate) mod arena;
 mod changes;
+pub(crate) mod flow_notes;
 pub(crate) mod frontend;
 pub(crate) mod interner;
 pub(crate) mod node;
@@ -18,6 +19,7 @@ use smallvec::SmallVec;
 
 use self::address::LocalTarget;
 use self::arena::Arena;
+use self::flow_notes::FlowNotes;
 use self::frontend::{ClusterIps, Frontends};
 use self::interner::Interner;
 use self::node::NodeView;
@@ -51,6 +53,8 @@ pub(crate) struct Model {
     pub(crate) lost_frontends: Vec<u32>,
     /// ClusterIPs that lost their last Service.
     pub(crate) lost_cluster_ips: Vec<u32>,
+    /// What may leave stale connections behind.
+    pub(crate) flows: FlowNotes,
 }
 
 impl Model {
@@ -72,6 +76,7 @@ impl Model {
             queue: VecDeque::new(),
             lost_frontends: Vec::new(),
             lost_cluster_ips: Vec::new(),
+            flows: FlowNotes::default(),
         }
     }
 
@@ -154,6 +159,8 @@ impl Model {
             (port.cluster_group, port.local_group) = (0, 0);
             port.hairpins = Vec::new();
             port.set_aside = false;
+            // While the table was not as planned, flows may have gone anywhere.
+            port.told = 0;
             if port.is_gone() {
                 self.ports.remove(id);
             } else {

@@ -116,6 +116,10 @@ pub(crate) struct Port {
     pub(crate) queued: bool,
     /// Refused by the kernel: not planned until something changes.
     pub(crate) set_aside: bool,
+    /// Waits in [`FlowNotes`](super::flow_notes::FlowNotes).
+    pub(crate) noted: bool,
+    /// Hash of what was last told of its flows, 0 if nothing.
+    pub(crate) told: u64,
     /// Group of the cluster's endpoints, 0 if none.
     pub(crate) cluster_group: u32,
     /// Group of this node's endpoints, 0 if none.
@@ -136,6 +140,8 @@ impl Port {
             node_port: port.node_port,
             queued: false,
             set_aside: false,
+            noted: false,
+            told: 0,
             cluster_group: 0,
             local_group: 0,
             frontends: SmallVec::new(),

@@ -59,6 +59,8 @@ impl Planner {
         for id in draft.ports.drain(..) {
             if self.model.ports.at(id).is_some_and(|port| port.is_gone()) {
                 self.model.ports.remove(id);
+            } else {
+                self.model.note_port(id, self.config.reconcile_sctp);
             }
         }
         if !draft.parked.is_empty() {

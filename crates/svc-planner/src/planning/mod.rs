@@ -2,6 +2,7 @@
 
 mod classes;
 pub(crate) mod draft;
+mod flows;
 pub(crate) mod growth;
 mod port;
 mod retire;

@@ -43,6 +43,9 @@ impl Work<'_> {
             }
             if let Some(route) = route {
                 self.draft.add(routes, id, key, Datum::Route(route));
+                if frontend.route.is_none() {
+                    self.model.flows.note_new(frontend.key);
+                }
             }
             frontend.route = route;
         }
@@ -153,6 +156,7 @@ impl Work<'_> {
                 self.model.frontends.remove(id);
             }
             Some(frontend) if frontend.owner.port == NONE => {
+                self.note_gone(id);
                 self.set_frontend(id, Goal::Absent);
             }
             _ => {}

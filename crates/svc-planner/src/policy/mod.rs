@@ -5,5 +5,6 @@ pub(crate) mod frontends;
 pub(crate) mod hairpin;
 pub(crate) mod masquerade;
 pub(crate) mod node_addresses;
+pub(crate) mod serving;
 pub(crate) mod topology;
 pub(crate) mod traffic_policy;

@@ -1,6 +1,7 @@
 //! The planner against the fake kernel.
 
 mod failure;
+mod flows;
 mod restart;
 mod services;
 mod table;
