@@ -5,8 +5,8 @@ use core::fmt::{self, Display, Formatter};
 
 use crate::object::Protocol;
 use crate::plan::{
-    BaseChain, Chain, ChainKind, DataType, Datum, Family, Field, Hook, Key, KeyType, Route, Row,
-    Rule, Set, SetChange, Statement, Transaction,
+    BaseChain, Chain, ChainKind, DataType, Datum, EndpointId, Family, Field, Hook, Key, KeyType,
+    Route, Row, Rule, Set, SetChange, Statement, Transaction,
 };
 
 /// A part of a plan together with the family it is for, see [`Transaction::family`].
@@ -84,11 +84,11 @@ impl Display for Of<'_, Set> {
         match data {
             DataType::None => {}
             DataType::Verdict => f.write_str(" : verdict")?,
-            DataType::Route | DataType::List => f.write_str(" : classid")?,
+            DataType::Route | DataType::List | DataType::EndpointId => f.write_str(" : classid")?,
             DataType::Endpoint => write!(f, " : {} . inet_service", self.address())?,
         }
         f.write_str(";")?;
-        let flags: Vec<&str> = [("interval", *interval), ("dynamic", *dynamic)]
+        let flags: Vec<&str> = [("interval", *interval), ("dynamic,timeout", *dynamic)]
             .into_iter()
             .filter_map(|(flag, is_set)| is_set.then_some(flag))
             .collect();
@@ -116,9 +116,11 @@ impl<T> Of<'_, T> {
             KeyType::Address => address.into(),
             KeyType::Frontend => format!("{address} . inet_proto . inet_service"),
             KeyType::NodePort => "inet_proto . inet_service".into(),
-            KeyType::Class | KeyType::Group => "classid".into(),
+            KeyType::Class | KeyType::Group | KeyType::EndpointId => "classid".into(),
             KeyType::Slot | KeyType::State => "classid . mark".into(),
-            KeyType::Hairpin => format!("{address} . {address} . inet_proto . inet_service"),
+            KeyType::Hairpin | KeyType::Client => {
+                format!("{address} . {address} . inet_proto . inet_service")
+            }
             KeyType::Source => format!("classid . {address}"),
         }
     }
@@ -157,6 +159,10 @@ impl Display for Row {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match &self.datum {
             Datum::None => self.key.fmt(f),
+            Datum::Stuck {
+                endpoint,
+                milliseconds,
+            } => write!(f, "{} timeout {milliseconds}ms : {endpoint}", self.key),
             datum => write!(f, "{} : {datum}", self.key),
         }
     }
@@ -185,7 +191,20 @@ impl Display for Key {
                 port,
             } => write!(f, "{address} . {address} . {protocol} . {port}"),
             Self::Source { list, range } => write!(f, "list {list} . {range}"),
+            Self::Client {
+                client,
+                address,
+                protocol,
+                port,
+            } => write!(f, "{client} . {address} . {protocol} . {port}"),
+            Self::EndpointId(id) => id.fmt(f),
         }
+    }
+}
+
+impl Display for EndpointId {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "endpoint {}", self.0)
     }
 }
 
@@ -198,6 +217,7 @@ impl Display for Datum {
             Self::Route(route) => route.fmt(f),
             Self::Endpoint { address, port } => write!(f, "{address} . {port}"),
             Self::List(list) => write!(f, "list {list}"),
+            Self::EndpointId(id) | Self::Stuck { endpoint: id, .. } => id.fmt(f),
         }
     }
 }
@@ -260,6 +280,24 @@ impl Display for Of<'_, Statement> {
             Statement::ScratchReset => f.write_str("meta priority set 0"),
             Statement::ScratchMask { mask } => {
                 write!(f, "meta priority set meta priority & {mask:#010x}")
+            }
+            Statement::ScratchOr { bits } => {
+                write!(f, "meta priority set meta priority | {bits:#010x}")
+            }
+            Statement::ScratchSet { mask } => write!(f, "meta priority & {mask:#010x} != 0"),
+            Statement::Stick {
+                key: fields,
+                map,
+                seconds,
+            } => {
+                let key = key(fields);
+                write!(
+                    f,
+                    "update @{map} {{ {key} timeout {seconds}s : meta priority }}"
+                )
+            }
+            Statement::Unstick { key: fields, map } => {
+                write!(f, "delete @{map} {{ {} : meta priority }}", key(fields))
             }
             Statement::VerdictMap { key: fields, map } => {
                 write!(f, "{} vmap @{map}", key(fields))

@@ -184,6 +184,10 @@ pub enum KeyType {
     Hairpin,
     /// list number, host order . address (`classid . address`)
     Source,
+    /// client address . address . protocol . port
+    Client,
+    /// endpoint number, host order (`classid`).
+    EndpointId,
 }
 
 /// What a map's rows hold.
@@ -200,6 +204,8 @@ pub enum DataType {
     Endpoint,
     /// Number of a list of source ranges, host order (`classid`).
     List,
+    /// Endpoint number, host order (`classid`).
+    EndpointId,
 }
 
 /// Changes of one set's elements: deletions are applied before additions.
@@ -284,6 +290,28 @@ pub enum Key {
         /// Prefix; of a packet its whole source address.
         range: IpNet,
     },
+    /// A client of a Service address and port.
+    Client {
+        /// The client's address.
+        client: IpAddr,
+        /// Address.
+        address: IpAddr,
+        /// Protocol.
+        protocol: Protocol,
+        /// Port.
+        port: u16,
+    },
+    /// An endpoint.
+    EndpointId(EndpointId),
+}
+
+/// Number of an endpoint of a group; above all group numbers, so that none is taken for the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct EndpointId(pub u32);
+
+impl EndpointId {
+    /// The smallest.
+    pub const FIRST: Self = Self(1 << Route::GROUP_BITS);
 }
 
 /// Class and group of a frontend, packed as the kernel's rows hold them.
@@ -345,6 +373,15 @@ pub enum Datum {
     },
     /// Number of a list of source ranges.
     List(u32),
+    /// Endpoint.
+    EndpointId(EndpointId),
+    /// Endpoint that a client sticks to, and for how long: a row of a dynamic map.
+    Stuck {
+        /// Endpoint.
+        endpoint: EndpointId,
+        /// Lifetime in milliseconds, at least 1.
+        milliseconds: u32,
+    },
 }
 
 /// A rule at the end of a chain.
@@ -447,7 +484,7 @@ pub enum Statement {
     ScratchFromMap {
         /// Key.
         key: Vec<Field>,
-        /// Map with [`DataType::Route`] or [`DataType::List`].
+        /// Map with [`DataType::Route`], [`DataType::List`] or [`DataType::EndpointId`].
         map: Name,
     },
     /// `meta priority set 0`
@@ -456,6 +493,33 @@ pub enum Statement {
     ScratchMask {
         /// Mask.
         mask: u32,
+    },
+    /// `meta priority set meta priority | bits`
+    ScratchOr {
+        /// Bits.
+        bits: u32,
+    },
+    /// `meta priority & mask != 0`
+    ScratchSet {
+        /// Bits, one of which must be set.
+        mask: u32,
+    },
+    /// `update @map { key timeout … : meta priority }`: adds the row, or restarts its lifetime and
+    /// leaves its data as they are. Ends the rule if the map is full.
+    Stick {
+        /// Key.
+        key: Vec<Field>,
+        /// Dynamic map with [`DataType::EndpointId`].
+        map: Name,
+        /// Lifetime in seconds.
+        seconds: u32,
+    },
+    /// `delete @map { key : meta priority }`: deletes the row, whatever its data.
+    Unstick {
+        /// Key.
+        key: Vec<Field>,
+        /// Dynamic map with [`DataType::EndpointId`].
+        map: Name,
     },
     /// `key vmap @map`; ends the rule on a miss.
     VerdictMap {

@@ -9,9 +9,11 @@
 //! State     instance 4, host order | sequence 4, host order
 //! Hairpin   address | address | protocol 1 + 3 zeros | port 2, network order + 2 zeros
 //! Source    list 4, host order | address
+//! Client    address | address | protocol 1 + 3 zeros | port 2, network order + 2 zeros
 //! Route     4, host order
 //! Endpoint  address | port 2, network order + 2 zeros
 //! List      4, host order
+//! Endpoint number, as key and as datum: 4, host order
 //! ```
 //! The kernel does not check any of this; a wrong order is a row that never matches.
 
@@ -126,6 +128,20 @@ pub fn key_bytes(family: Family, layout: KeyType, key: &Key) -> Option<KeyBytes>
         (KeyType::Source, Key::Source { list, range }) if fits(family, range.addr()) => {
             new.host(list).address(range.network())
         }
+        (
+            KeyType::Client,
+            Key::Client {
+                client,
+                address,
+                protocol,
+                port,
+            },
+        ) if fits(family, client) && fits(family, address) => new
+            .address(client)
+            .address(address)
+            .protocol(protocol)
+            .port(port),
+        (KeyType::EndpointId, Key::EndpointId(id)) => new.host(id.0),
         _ => return None,
     })
 }
@@ -151,6 +167,7 @@ pub fn datum_bytes(family: Family, datum: &Datum) -> Option<DatumBytes> {
     let new = DatumBytes::new();
     match datum {
         Datum::Route(Route(number)) | Datum::List(number) => Some(new.host(*number)),
+        Datum::EndpointId(id) | Datum::Stuck { endpoint: id, .. } => Some(new.host(id.0)),
         Datum::Endpoint { address, port } if fits(family, *address) => {
             Some(new.address(*address).port(*port))
         }
@@ -174,6 +191,8 @@ fn protocol_number(protocol: Protocol) -> u8 {
 
 #[cfg(test)]
 mod tests {
+    use svc_planner::plan::EndpointId;
+
     use super::*;
 
     const V4: [u8; 4] = [10, 96, 0, 10];
@@ -288,6 +307,26 @@ mod tests {
             last_key_bytes(Family::Ipv4, KeyType::Frontend, &frontend()),
             None
         );
+    }
+
+    #[test]
+    fn clients_and_endpoint_numbers() {
+        let key = Key::Client {
+            client: [192, 0, 2, 7].into(),
+            address: V4.into(),
+            protocol: Protocol::Tcp,
+            port: 80,
+        };
+        let bytes = key_bytes(Family::Ipv4, KeyType::Client, &key).unwrap();
+        let expected = [192, 0, 2, 7, 10, 96, 0, 10, 6, 0, 0, 0, 0, 80, 0, 0];
+        assert_eq!(bytes.as_slice(), expected);
+        assert_eq!(key_bytes(Family::Ipv6, KeyType::Client, &key), None);
+        let id = EndpointId(0x0010_0001);
+        let key = Key::EndpointId(id);
+        let bytes = key_bytes(Family::Ipv4, KeyType::EndpointId, &key).unwrap();
+        assert_eq!(bytes.as_slice(), id.0.to_ne_bytes());
+        let bytes = datum_bytes(Family::Ipv6, &Datum::EndpointId(id)).unwrap();
+        assert_eq!(bytes.as_slice(), id.0.to_ne_bytes());
     }
 
     #[test]

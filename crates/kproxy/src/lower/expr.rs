@@ -8,9 +8,9 @@ use core::net::IpAddr;
 use ipnet::IpNet;
 use nft_batch::Batch;
 use nl_codec::nft::expr::{
-    AddrType, Bitwise, Cmp, CmpOp, Ct, CtKey, CtState, CtStatus, Fib, FibFlags, FibResult,
-    Immediate, Lookup, LookupFlags, Masq, Meta, MetaKey, Nat, NatFlags, NfProto, Numgen, Payload,
-    PayloadBase, Reject,
+    AddrType, Bitwise, Cmp, CmpOp, Ct, CtKey, CtState, CtStatus, Dynset, DynsetOp, Fib, FibFlags,
+    FibResult, Immediate, Lookup, LookupFlags, Masq, Meta, MetaKey, Nat, NatFlags, NfProto, Numgen,
+    Payload, PayloadBase, Reject,
 };
 use nl_codec::nft::udata::Udata;
 use nl_codec::nft::{self, Expr, Exprs, Register, Value, Verdict, VerdictCode};
@@ -101,11 +101,7 @@ impl<'r> Lowering<'_, 'r> {
             } => self.iifname(name, *prefix, *invert)?,
             Statement::FibSaddrLocal => self.fib_local(FibFlags::SADDR),
             Statement::FibDaddrLocal => self.fib_local(FibFlags::DADDR),
-            Statement::MarkSet { mask } => {
-                self.push(Meta::load(MetaKey::MARK, first));
-                self.bitwise(first, *mask, 0);
-                self.push(Cmp::neq(first, Value::u32_ne(0)));
-            }
+            Statement::MarkSet { mask } => self.meta_any(MetaKey::MARK, *mask),
             Statement::MarkOr { bits } => self.meta_bits(MetaKey::MARK, !bits, *bits),
             Statement::MarkXor { bits } => self.meta_bits(MetaKey::MARK, u32::MAX, *bits),
             Statement::InSet { key, set, invert } => {
@@ -121,6 +117,12 @@ impl<'r> Lowering<'_, 'r> {
                 self.push(Meta::set(MetaKey::PRIORITY, first));
             }
             Statement::ScratchMask { mask } => self.meta_bits(MetaKey::PRIORITY, *mask, 0),
+            Statement::ScratchOr { bits } => self.meta_bits(MetaKey::PRIORITY, !bits, *bits),
+            Statement::ScratchSet { mask } => self.meta_any(MetaKey::PRIORITY, *mask),
+            Statement::Stick { key, map, seconds } => {
+                self.dynset(DynsetOp::UPDATE, key, map, Some(*seconds))?;
+            }
+            Statement::Unstick { key, map } => self.dynset(DynsetOp::DELETE, key, map, None)?,
             Statement::VerdictMap { key, map } => {
                 self.lookup(key, map, Some(Register::VERDICT), None)?;
             }
@@ -148,6 +150,14 @@ impl<'r> Lowering<'_, 'r> {
         let first = register(0);
         self.push(Ct::load(key, first));
         self.bitwise(first, bits, 0);
+        self.push(Cmp::neq(first, Value::u32_ne(0)));
+    }
+
+    /// `key` & `mask` != 0.
+    fn meta_any(&mut self, key: MetaKey, mask: u32) {
+        let first = register(0);
+        self.push(Meta::load(key, first));
+        self.bitwise(first, mask, 0);
         self.push(Cmp::neq(first, Value::u32_ne(0)));
     }
 
@@ -232,8 +242,31 @@ impl<'r> Lowering<'_, 'r> {
         Ok(())
     }
 
-    /// Loads a key's fields one behind the other.
-    fn key(&mut self, fields: &[Field]) -> Result<(), Fault> {
+    /// Changes a row of a dynamic map whose data are the scratch.
+    fn dynset(
+        &mut self,
+        op: DynsetOp,
+        key: &[Field],
+        map: &'r str,
+        seconds: Option<u32>,
+    ) -> Result<(), Fault> {
+        let unit = self.key(key)?;
+        if unit == REGISTER_UNITS {
+            return Err(Fault::Is("no register is left for the data"));
+        }
+        let data = register(unit);
+        let by = self.batch.set(nf_family(self.family), self.table, map);
+        let by = by.map_err(|error| Fault::Lower(error.into()))?;
+        self.push(Meta::load(MetaKey::PRIORITY, data));
+        let mut dynset = Dynset::new(op, by.name_in_expr(map), register(0)).with_data(data);
+        dynset.set_id = by.id();
+        dynset.timeout_ms = seconds.map(|seconds| u64::from(seconds) * 1000);
+        self.push(dynset);
+        Ok(())
+    }
+
+    /// Loads a key's fields one behind the other; the unit behind them.
+    fn key(&mut self, fields: &[Field]) -> Result<u32, Fault> {
         let mut unit = 0;
         for field in fields {
             let reg = register(unit);
@@ -267,7 +300,7 @@ impl<'r> Lowering<'_, 'r> {
                 return Err(Fault::Is("key is longer than the registers"));
             }
         }
-        Ok(())
+        Ok(unit)
     }
 
     fn address(&mut self, side: Side, reg: Register) -> u32 {

@@ -6,7 +6,7 @@ use ipnet::IpNet;
 use nl_codec::nft::elem::{ElemFlags, ElemRow, PutElem};
 use nl_codec::nft::{Data, Elem, Value, Verdict, VerdictCode};
 use nl_codec::{EncodeError, Encoder};
-use svc_planner::plan::{DataType, Datum, Family, Key, KeyType, Route, Row, SetChange};
+use svc_planner::plan::{DataType, Datum, EndpointId, Family, Key, KeyType, Route, Row, SetChange};
 
 use super::LowerError;
 use super::bytes::{Bytes, datum_bytes, fits, key_bytes, last_key_bytes};
@@ -39,7 +39,8 @@ impl<'t> Rows<'t> {
                 (DataType::None, Datum::None)
                 | (DataType::Verdict, Datum::Goto(_) | Datum::Drop)
                 | (DataType::Route, Datum::Route(_))
-                | (DataType::List, Datum::List(_)) => true,
+                | (DataType::List, Datum::List(_))
+                | (DataType::EndpointId, Datum::EndpointId(_) | Datum::Stuck { .. }) => true,
                 (DataType::Endpoint, Datum::Endpoint { address, .. }) => fits(family, *address),
                 _ => false,
             };
@@ -153,6 +154,15 @@ impl PutElem for Element<'_> {
         let verdict = match self.datum {
             Datum::Goto(chain) => Verdict::goto(chain),
             Datum::Drop => Verdict::code(VerdictCode::DROP),
+            Datum::Stuck {
+                endpoint,
+                milliseconds,
+            } => {
+                let data = Data::Value(Value::u32_ne(endpoint.0));
+                let mut elem = Elem::mapping(Value::new(key.as_slice()), data);
+                elem.timeout = Some(u64::from(*milliseconds));
+                return elem.put_elem(enc);
+            }
             datum => {
                 let datum = datum_bytes(self.family, datum);
                 let row = ElemRow {
@@ -191,6 +201,17 @@ pub fn datum_of(family: Family, data: DataType, elem: &Elem<'_>) -> Option<Datum
             let list = bytes.try_into().ok().map(u32::from_ne_bytes)?;
             Some(Datum::List(list))
         }
+        (DataType::EndpointId, _, 4) => {
+            let id = EndpointId(bytes.try_into().ok().map(u32::from_ne_bytes)?);
+            // Dynamic rows say what is left of their lifetime.
+            Some(match elem.expiration {
+                None => Datum::EndpointId(id),
+                Some(left) => Datum::Stuck {
+                    endpoint: id,
+                    milliseconds: u32::try_from(left).unwrap_or(u32::MAX).max(1),
+                },
+            })
+        }
         (DataType::Endpoint, Family::Ipv4, 8) => {
             let (address, port) = bytes.split_first_chunk::<4>()?;
             endpoint((*address).into(), port)
@@ -226,6 +247,11 @@ mod tests {
         for (family, data, datum) in [
             (Family::Ipv4, DataType::Route, route),
             (Family::Ipv6, DataType::List, Datum::List(7)),
+            (
+                Family::Ipv6,
+                DataType::EndpointId,
+                Datum::EndpointId(EndpointId::FIRST),
+            ),
             (Family::Ipv4, DataType::Endpoint, v4),
             (Family::Ipv6, DataType::Endpoint, v6),
         ] {

@@ -78,9 +78,9 @@ fn key_parts(family: Family, key: KeyType) -> SmallVec<[DataType; 4]> {
         KeyType::Address => smallvec![address],
         KeyType::Frontend => smallvec![address, DataType::INET_PROTO, DataType::INET_SERVICE],
         KeyType::NodePort => smallvec![DataType::INET_PROTO, DataType::INET_SERVICE],
-        KeyType::Class | KeyType::Group => smallvec![DataType::CLASSID],
+        KeyType::Class | KeyType::Group | KeyType::EndpointId => smallvec![DataType::CLASSID],
         KeyType::Slot | KeyType::State => smallvec![DataType::CLASSID, DataType::MARK],
-        KeyType::Hairpin => smallvec![
+        KeyType::Hairpin | KeyType::Client => smallvec![
             address,
             address,
             DataType::INET_PROTO,
@@ -94,9 +94,12 @@ fn key_parts(family: Family, key: KeyType) -> SmallVec<[DataType; 4]> {
 /// Without it nft takes numbers of the host's order for the network's.
 fn key_order(key: KeyType) -> ByteOrder {
     match key {
-        KeyType::Class | KeyType::Group | KeyType::Slot | KeyType::State | KeyType::Source => {
-            ByteOrder::HOST
-        }
+        KeyType::Class
+        | KeyType::Group
+        | KeyType::Slot
+        | KeyType::State
+        | KeyType::Source
+        | KeyType::EndpointId => ByteOrder::HOST,
         KeyType::Address => ByteOrder::NETWORK,
         _ => ByteOrder::INVALID,
     }
@@ -105,7 +108,7 @@ fn key_order(key: KeyType) -> ByteOrder {
 /// Type and length of a datum.
 fn data_type(family: Family, data: plan::DataType) -> Type {
     match data {
-        plan::DataType::Route | plan::DataType::List => {
+        plan::DataType::Route | plan::DataType::List | plan::DataType::EndpointId => {
             concat(&[DataType::CLASSID], ByteOrder::HOST)
         }
         plan::DataType::Endpoint => concat(

@@ -221,6 +221,31 @@ fn spells_every_statement_in_the_familys_words() {
             },
             "meta priority set meta priority & 0x000fffff",
         ),
+        (
+            Statement::ScratchOr { bits: 1 << 20 },
+            "meta priority set meta priority | 0x00100000",
+        ),
+        (
+            Statement::ScratchSet {
+                mask: Route::CLASS_MASK,
+            },
+            "meta priority & 0xfff00000 != 0",
+        ),
+        (
+            Statement::Stick {
+                key: vec![Field::Saddr],
+                map: name("m"),
+                seconds: 30,
+            },
+            "update @m { ip6 saddr timeout 30s : meta priority }",
+        ),
+        (
+            Statement::Unstick {
+                key: vec![Field::Saddr],
+                map: name("m"),
+            },
+            "delete @m { ip6 saddr : meta priority }",
+        ),
         (Statement::Jump(name("a")), "jump a"),
         (Statement::Goto(name("a")), "goto a"),
         (Statement::Drop, "drop"),
@@ -294,6 +319,15 @@ fn any_key() -> impl Strategy<Value = Key> {
                 port,
             }
         }),
+        (any_address(), any_address(), any_protocol(), any::<u16>()).prop_map(
+            |(client, address, protocol, port)| Key::Client {
+                client,
+                address,
+                protocol,
+                port,
+            }
+        ),
+        any::<u32>().prop_map(|id| Key::EndpointId(EndpointId(id))),
     ]
 }
 
@@ -304,6 +338,11 @@ fn any_datum() -> impl Strategy<Value = Datum> {
         "[a-z/-]{1,20}".prop_map(|chain| Datum::Goto(Name::from(chain))),
         any::<u32>().prop_map(|route| Datum::Route(Route(route))),
         (any_address(), any::<u16>()).prop_map(|(address, port)| Datum::Endpoint { address, port }),
+        any::<u32>().prop_map(|id| Datum::EndpointId(EndpointId(id))),
+        (any::<u32>(), 1..u32::MAX).prop_map(|(id, milliseconds)| Datum::Stuck {
+            endpoint: EndpointId(id),
+            milliseconds,
+        }),
     ]
 }
 

@@ -1,7 +1,9 @@
 //! One transaction, operation by operation, in the order of its fields.
 
+use core::time::Duration;
 use std::sync::Arc;
 
+use super::clients::{Client, Clients};
 use super::error::{Errno, Op, Refusal, Rejection};
 use super::layout::{check_datum, check_key, check_name, check_rule};
 use super::table::{Chain, Table};
@@ -12,11 +14,13 @@ use crate::plan::{self, Datum, Key, Name, Rule, Set, SetChange, Transaction};
 pub(super) fn apply(
     table: &mut Table,
     generation: u64,
+    now: Duration,
     transaction: &Transaction,
 ) -> Result<(), Rejection> {
     let mut pending = Pending {
         table,
         generation,
+        now,
         undo: Vec::new(),
         validate: false,
     };
@@ -34,11 +38,14 @@ enum Undo {
     Definition(Name),
     Row(Name, Key),
     Live(Name, usize),
+    Client(Name, Key, Option<Client>),
+    Clients(Name, Option<Clients>),
 }
 
 struct Pending<'a> {
     table: &'a mut Table,
     generation: u64,
+    now: Duration,
     undo: Vec<Undo>,
     /// A rule or a verdict row was added (the kernel's `NFT_VALIDATE_NEED`).
     validate: bool,
@@ -163,7 +170,10 @@ impl Pending<'_> {
             .set(self.generation, Some(Arc::new(set.clone())));
         history.serial = self.generation;
         history.layout = Some((set.key, set.interval));
+        let clients = set.dynamic.then(Clients::default);
+        let clients = core::mem::replace(&mut history.clients, clients);
         self.undo.push(Undo::Definition(name.clone()));
+        self.undo.push(Undo::Clients(name.clone(), clients));
         Ok(())
     }
 
@@ -198,6 +208,13 @@ impl Pending<'_> {
         check_key(self.table.family, set, key)?;
         let missing = || Refusal::new(Errno::Enoent, format!("set {} has no row {key}", set.name));
         let history = self.table.sets.get_mut(&set.name).ok_or_else(missing)?;
+        if let Some(clients) = &mut history.clients {
+            let client = clients.at(key, self.now).ok_or_else(missing)?;
+            clients.put(*key, None);
+            let undo = Undo::Client(set.name.clone(), *key, Some(client));
+            self.undo.push(undo);
+            return Ok(());
+        }
         let versions = history.rows.get_mut(key).ok_or_else(missing)?;
         if versions.latest().is_none() {
             return Err(missing());
@@ -214,6 +231,40 @@ impl Pending<'_> {
         check_datum(self.table.family, self.table, set, key, datum)?;
         let missing = || Refusal::new(Errno::Enoent, format!("no set {}", set.name));
         let history = self.table.sets.get_mut(&set.name).ok_or_else(missing)?;
+        let size = set
+            .size
+            .map(|size| usize::try_from(size).unwrap_or(usize::MAX));
+        let is_full = |live| size.is_some_and(|size| live >= size);
+        if let Some(clients) = &mut history.clients {
+            let Datum::Stuck {
+                endpoint,
+                milliseconds,
+            } = *datum
+            else {
+                return Err(Refusal::new(Errno::Einval, "a row without a lifetime"));
+            };
+            let until = self.now + Duration::from_millis(milliseconds.into());
+            if let Some(old) = clients.at(key, self.now) {
+                if old.endpoint == endpoint {
+                    return Ok(());
+                }
+                return Err(Refusal::new(
+                    Errno::Eexist,
+                    format!("set {} has row {key} with other data", set.name),
+                ));
+            }
+            let live = clients.len(self.now);
+            if is_full(live) {
+                return Err(Refusal::new(
+                    Errno::Enfile,
+                    format!("set {} is full with {live} rows", set.name),
+                ));
+            }
+            let old = clients.put(*key, Some(Client { endpoint, until }));
+            let undo = Undo::Client(set.name.clone(), *key, old);
+            self.undo.push(undo);
+            return Ok(());
+        }
         if let Some(old) = history.rows.get(key).and_then(|versions| versions.latest()) {
             if old == datum {
                 return Ok(());
@@ -229,10 +280,7 @@ impl Pending<'_> {
                 format!("{key} overlaps {other} in set {}", set.name),
             ));
         }
-        if set
-            .size
-            .is_some_and(|size| usize::try_from(size).is_ok_and(|size| history.live >= size))
-        {
+        if is_full(history.live) {
             return Err(Refusal::new(
                 Errno::Enfile,
                 format!("set {} is full with {} rows", set.name, history.live),
@@ -306,6 +354,10 @@ impl Pending<'_> {
         }
         history.live = 0;
         history.definition.set(self.generation, None);
+        if history.clients.is_some() {
+            let clients = history.clients.replace(Clients::default());
+            self.undo.push(Undo::Clients(name.clone(), clients));
+        }
     }
 
     fn put_chain(&mut self, name: &Name, chain: Option<Chain>) {
@@ -361,6 +413,17 @@ impl Pending<'_> {
                 Undo::Live(name, live) => {
                     if let Some(set) = self.table.sets.get_mut(&name) {
                         set.live = live;
+                    }
+                }
+                Undo::Client(name, key, client) => {
+                    let set = self.table.sets.get_mut(&name);
+                    if let Some(clients) = set.and_then(|set| set.clients.as_mut()) {
+                        clients.put(key, client);
+                    }
+                }
+                Undo::Clients(name, clients) => {
+                    if let Some(set) = self.table.sets.get_mut(&name) {
+                        set.clients = clients;
                     }
                 }
             }

@@ -1,16 +1,18 @@
 //! Sends a packet through the rules of a [`Kernel`], hook by hook.
 
 use core::net::IpAddr;
+use core::time::Duration;
 
 use ipnet::IpNet;
 
 use super::choice::{Choose, Every, Given};
+use super::clients::{Effect, Memory};
 use super::kernel::Kernel;
 use super::packet::{Endpoint, Host, Origin, Outcome, Packet, Step, Transport, Verdict};
 use super::reader::{Reader, View};
 use super::table::Table;
 use crate::object::Protocol;
-use crate::plan::{ChainKind, Datum, Field, Hook, Key, KeyType, Name, Rule, Statement};
+use crate::plan::{ChainKind, Datum, EndpointId, Field, Hook, Key, KeyType, Name, Rule, Statement};
 
 /// Deeper than any validated ruleset goes; a loop over goto that mixed generations could make ends
 /// here.
@@ -28,15 +30,24 @@ impl Kernel {
     ) -> Outcome {
         let table = self.table(packet.family());
         let generation = self.generation();
-        let (outcome, _) = walk(
-            table,
-            packet,
-            host,
-            &mut Given(numbers),
-            generation,
-            View::of(generation),
-        );
-        outcome
+        let way = (generation, View::of(generation), Memory::Rows(self.now()));
+        walk(table, packet, host, &mut Given(numbers), way).outcome
+    }
+
+    /// As [`evaluate`](Self::evaluate), at a time, and the rules' changes to dynamic maps remain.
+    pub fn send(
+        &mut self,
+        packet: &Packet,
+        host: &Host,
+        numbers: &mut dyn Iterator<Item = u32>,
+        now: Duration,
+    ) -> Outcome {
+        self.advance(now);
+        let (table, generation) = (self.table(packet.family()), self.generation());
+        let way = (generation, View::of(generation), Memory::Rows(self.now()));
+        let walked = walk(table, packet, host, &mut Given(numbers), way);
+        self.remember(packet.family(), &walked.effects);
+        walked.outcome
     }
 
     /// Everything that can become of a packet, for all random numbers, each with its probability.
@@ -48,6 +59,7 @@ impl Kernel {
             host,
             self.generation(),
             View::of(self.generation()),
+            Memory::Rows(self.now()),
         )
     }
 }
@@ -60,14 +72,15 @@ pub(super) fn outcomes(
     host: &Host,
     first: u64,
     view: View<'_>,
+    memory: Memory<'_>,
 ) -> Vec<(Outcome, f64)> {
     let table = kernel.table(packet.family());
     let mut every = Every::default();
     let mut outcomes = Vec::new();
     loop {
-        let (outcome, possible) = walk(table, packet, host, &mut every, first, view);
-        if possible {
-            outcomes.push((outcome, every.share()));
+        let walked = walk(table, packet, host, &mut every, (first, view, memory));
+        if walked.possible {
+            outcomes.push((walked.outcome, every.share()));
         }
         if !every.advance() {
             return outcomes;
@@ -75,17 +88,26 @@ pub(super) fn outcomes(
     }
 }
 
-/// One way through the rules, and whether a packet can take it.
+/// One way through the rules.
+struct Walked {
+    outcome: Outcome,
+    /// Whether a packet can take it.
+    possible: bool,
+    effects: Vec<Effect>,
+}
+
+/// Goes one way through the rules, entering at a generation with others in view.
 fn walk(
     table: &Table,
     packet: &Packet,
     host: &Host,
     choose: &mut dyn Choose,
-    first: u64,
-    view: View<'_>,
-) -> (Outcome, bool) {
+    (first, view, memory): (u64, View<'_>, Memory<'_>),
+) -> Walked {
     let mut walk = Walk {
         reader: Reader::new(table, choose, first, view),
+        memory,
+        effects: Vec::new(),
         packet,
         host,
         daddr: packet.daddr,
@@ -110,22 +132,26 @@ fn walk(
         scratch,
         mark,
         trace,
+        effects,
         ..
     } = walk;
-    (
-        Outcome {
+    Walked {
+        outcome: Outcome {
             verdict,
             scratch,
             mark,
             trace,
         },
         possible,
-    )
+        effects,
+    }
 }
 
 /// A packet on its way.
 struct Walk<'a> {
     reader: Reader<'a>,
+    memory: Memory<'a>,
+    effects: Vec<Effect>,
     packet: &'a Packet,
     host: &'a Host,
     /// Current destination.
@@ -292,6 +318,10 @@ impl Walk<'_> {
                         self.scratch = list;
                         true
                     }
+                    Some(Datum::EndpointId(id)) => {
+                        self.scratch = id.0;
+                        true
+                    }
                     _ => false,
                 },
                 Statement::ScratchReset => {
@@ -300,6 +330,22 @@ impl Walk<'_> {
                 }
                 Statement::ScratchMask { mask } => {
                     self.scratch &= mask;
+                    true
+                }
+                Statement::ScratchOr { bits } => {
+                    self.scratch |= bits;
+                    true
+                }
+                Statement::ScratchSet { mask } => self.scratch & mask != 0,
+                Statement::Stick { key, map, seconds } => self.stick(key, map, *seconds),
+                Statement::Unstick { key, map } => {
+                    if let Some(key) = self.key(key, map) {
+                        self.effects.push(Effect {
+                            map: map.clone(),
+                            key,
+                            stick: None,
+                        });
+                    }
                     true
                 }
                 Statement::VerdictMap { key, map } => match self.lookup(key, map) {
@@ -346,7 +392,10 @@ impl Walk<'_> {
 
     fn lookup(&mut self, fields: &[Field], set: &Name) -> Option<Datum> {
         let key = self.key(fields, set)?;
-        let (found, generation) = self.reader.lookup(set, &key);
+        let (found, generation) = match self.remembered(set, &key) {
+            Some(found) => (found.map(Datum::EndpointId), self.reader.floor()),
+            None => self.reader.lookup(set, &key),
+        };
         self.trace.push(Step::Lookup {
             set: set.clone(),
             key,
@@ -354,6 +403,43 @@ impl Walk<'_> {
             generation,
         });
         found
+    }
+
+    /// What a dynamic map holds for a key; the outer `None` if the set is no such map.
+    fn remembered(&self, set: &Name, key: &Key) -> Option<Option<EndpointId>> {
+        let clients = self.reader.clients(set)?;
+        Some(match self.memory {
+            Memory::Rows(now) => clients.at(key, now).map(|client| client.endpoint),
+            Memory::Assumed(row) => row.and_then(|(map, id)| (map == set).then_some(*id)),
+        })
+    }
+
+    /// Adds or refreshes a row of a dynamic map; false if there is no room.
+    fn stick(&mut self, fields: &[Field], map: &Name, seconds: u32) -> bool {
+        let Some(key) = self.key(fields, map) else {
+            return false;
+        };
+        let Some(clients) = self.reader.clients(map) else {
+            return false;
+        };
+        if let Memory::Rows(now) = self.memory
+            && clients.at(&key, now).is_none()
+            && clients.len(now) >= self.reader.size(map)
+        {
+            return false;
+        }
+        let endpoint = EndpointId(self.scratch);
+        self.trace.push(Step::Stuck {
+            map: map.clone(),
+            key,
+            endpoint,
+        });
+        self.effects.push(Effect {
+            map: map.clone(),
+            key,
+            stick: Some((endpoint, seconds)),
+        });
+        true
     }
 
     /// The key a packet has; none when it has no ports and the key needs some.
@@ -413,6 +499,13 @@ impl Walk<'_> {
                 list: number?,
                 range: IpNet::from(address?),
             },
+            KeyType::Client => Key::Client {
+                client: address?,
+                address: other?,
+                protocol: protocol?,
+                port: port?,
+            },
+            KeyType::EndpointId => Key::EndpointId(EndpointId(number?)),
         };
         Some(key)
     }

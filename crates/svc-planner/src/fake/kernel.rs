@@ -3,6 +3,7 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use super::apply::{apply, operations};
+use super::clients::Effect;
 use super::error::{ApplyError, Errno, Op, Rejection};
 use super::table::Table;
 use crate::plan::{BaseChain, Datum, Family, Key, Name, Row, Rule, Set, Transaction};
@@ -99,6 +100,7 @@ impl Kernel {
         apply(
             &mut self.tables[index(transaction.family)],
             generation,
+            now,
             transaction,
         )?;
         if operations > 0 {
@@ -187,6 +189,24 @@ impl Kernel {
         self.table(family).sets.get(set).map_or(0, |set| set.live)
     }
 
+    /// The live rows of a dynamic map in key order, with what is left of their lifetimes.
+    #[must_use]
+    pub fn stuck(&self, family: Family, map: &str) -> Vec<Row> {
+        let set = self.table(family).sets.get(map);
+        let clients = set.and_then(|set| set.clients.as_ref());
+        let rows = clients.into_iter().flat_map(|it| it.iter(self.now));
+        rows.map(|(key, client)| Row {
+            key,
+            datum: Datum::Stuck {
+                endpoint: client.endpoint,
+                milliseconds: u32::try_from((client.until - self.now).as_millis())
+                    .unwrap_or(u32::MAX)
+                    .max(1),
+            },
+        })
+        .collect()
+    }
+
     /// One row's datum.
     #[must_use]
     pub fn row(&self, family: Family, set: &str, key: &Key) -> Option<&Datum> {
@@ -207,6 +227,28 @@ impl Kernel {
     #[must_use]
     pub fn rules(&self, family: Family, chain: &str) -> Option<&[Rule]> {
         Some(&self.table(family).chain(chain)?.rules)
+    }
+
+    /// Time of the last commit or packet, which rows of dynamic maps live by.
+    #[must_use]
+    pub const fn now(&self) -> Duration {
+        self.now
+    }
+
+    /// Lets time go by.
+    pub fn advance(&mut self, now: Duration) {
+        self.now = self.now.max(now);
+    }
+
+    /// Does to dynamic maps what rules did.
+    pub(super) fn remember(&mut self, family: Family, effects: &[Effect]) {
+        let table = &mut self.tables[index(family)];
+        for effect in effects {
+            let set = table.sets.get_mut(&effect.map);
+            if let Some(clients) = set.and_then(|set| set.clients.as_mut()) {
+                clients.apply(effect, self.now);
+            }
+        }
     }
 
     pub(super) fn table(&self, family: Family) -> &Table {

@@ -71,7 +71,20 @@ pub(super) fn check_key(family: Family, set: &Set, key: &Key) -> Result<(), Refu
                 wrong("address of the other family")
             }
         }
+        (
+            KeyType::Client,
+            Key::Client {
+                client, address, ..
+            },
+        ) => {
+            if address_fits(client) && address_fits(address) {
+                Ok(())
+            } else {
+                wrong("address of the other family")
+            }
+        }
         (KeyType::NodePort, Key::NodePort { .. })
+        | (KeyType::EndpointId, Key::EndpointId(_))
         | (KeyType::Class, Key::Class(_))
         | (KeyType::Slot, Key::Slot { .. })
         | (KeyType::Group, Key::Group(_))
@@ -97,7 +110,9 @@ pub(super) fn check_datum(
         (DataType::None, Datum::None)
         | (DataType::Verdict, Datum::Drop)
         | (DataType::Route, Datum::Route(_))
-        | (DataType::List, Datum::List(_)) => Ok(()),
+        | (DataType::List, Datum::List(_))
+        | (DataType::EndpointId, Datum::EndpointId(_)) => Ok(()),
+        (DataType::EndpointId, Datum::Stuck { .. }) if set.dynamic => Ok(()),
         (DataType::Verdict, Datum::Goto(chain)) => match table.chain(chain) {
             None => wrong(Errno::Enoent, &format!("no chain {chain}")),
             Some(target) if target.base.is_some() => {
@@ -160,7 +175,15 @@ fn check_statement(table: &Table, statement: &Statement) -> Result<(), Refusal> 
         }
         Statement::InSet { key, set, .. } => check_lookup(table, key, set, &[DataType::None]),
         Statement::ScratchFromMap { key, map } => {
-            check_lookup(table, key, map, &[DataType::Route, DataType::List])
+            let numbers = [DataType::Route, DataType::List, DataType::EndpointId];
+            check_lookup(table, key, map, &numbers)
+        }
+        Statement::Stick { key, map, .. } | Statement::Unstick { key, map } => {
+            if table.set(map).is_some_and(|map| !map.dynamic) {
+                let reason = format!("map {map} is not dynamic");
+                return Err(Refusal::new(Errno::Eopnotsupp, reason));
+            }
+            check_lookup(table, key, map, &[DataType::EndpointId])
         }
         Statement::VerdictMap { key, map } => check_lookup(table, key, map, &[DataType::Verdict]),
         Statement::Dnat { key, map } => check_lookup(table, key, map, &[DataType::Endpoint]),
@@ -243,9 +266,11 @@ fn parts(key: KeyType) -> &'static [Part] {
         KeyType::Address => &[Part::Address],
         KeyType::Frontend => &[Part::Address, Part::Protocol, Part::Port],
         KeyType::NodePort => &[Part::Protocol, Part::Port],
-        KeyType::Class | KeyType::Group => &[Part::Number],
+        KeyType::Class | KeyType::Group | KeyType::EndpointId => &[Part::Number],
         KeyType::Slot | KeyType::State => &[Part::Number, Part::Number],
-        KeyType::Hairpin => &[Part::Address, Part::Address, Part::Protocol, Part::Port],
+        KeyType::Hairpin | KeyType::Client => {
+            &[Part::Address, Part::Address, Part::Protocol, Part::Port]
+        }
         KeyType::Source => &[Part::Number, Part::Address],
     }
 }

@@ -8,6 +8,7 @@
 
 mod apply;
 mod choice;
+mod clients;
 mod error;
 mod eval;
 mod kernel;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ipnet::IpNet;
 
 use crate::object::Protocol;
-use crate::plan::{Datum, Family, Hook, Key, Name};
+use crate::plan::{Datum, EndpointId, Family, Hook, Key, Name};
 
 /// The first packet of a connection, as it arrives at or leaves this host.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -262,6 +262,15 @@ pub enum Step {
         /// First generation at which the answer was this one, or that the packet had seen.
         generation: u64,
     },
+    /// A row of a dynamic map was added, or its lifetime restarted.
+    Stuck {
+        /// Map.
+        map: Name,
+        /// Key.
+        key: Key,
+        /// What the row would hold if it is new.
+        endpoint: EndpointId,
+    },
     /// A random number was drawn.
     Number {
         /// The number, offset included.
@@ -290,6 +299,9 @@ impl fmt::Display for Step {
                     Some(datum) => write!(f, ": {datum}")?,
                 }
                 write!(f, " (generation {generation})")
+            }
+            Self::Stuck { map, key, endpoint } => {
+                write!(f, "update @{map} {{ {key} : {endpoint} }}")
             }
             Self::Number { number, modulus } => write!(f, "random {number} of {modulus}"),
         }

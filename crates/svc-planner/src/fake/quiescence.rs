@@ -11,6 +11,9 @@
 //! - a packet is only delivered where some generation in sight would have delivered it;
 //! - if all generations in sight deliver it whatever the random numbers are, it is delivered.
 //!
+//! A packet's client may be stuck to any endpoint that some generation may have remembered for it, or
+//! to none; each is tried, and stays so while the packet is on its way.
+//!
 //! [`check_order`] looks at the objects instead of packets: chains come before the rows that lead
 //! to them and go after them.
 
@@ -19,12 +22,13 @@ use core::time::Duration;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
+use super::clients::Memory;
 use super::eval::outcomes;
 use super::kernel::Kernel;
 use super::packet::{Endpoint, Host, Outcome, Packet, Step, Verdict};
 use super::reader::{View, answers};
 use super::timeline::Timeline;
-use crate::plan::{Family, Key, Name};
+use crate::plan::{EndpointId, Family, Key, Name};
 
 mod order;
 
@@ -101,37 +105,56 @@ pub fn check_with_owners(
     packets
         .iter()
         .filter_map(|packet| {
-            let mut whole: Vec<Rc<Whole>> = Vec::new();
-            for generation in timeline.first..=timeline.last {
-                let next = match whole.last() {
-                    Some(last) if !last.is_changed(kernel, packet, generation) => Rc::clone(last),
-                    _ => Rc::new(Whole::of(kernel, packet, host, generation)),
-                };
-                whole.push(next);
-            }
-            (timeline.first..)
-                .zip(0..whole.len())
-                .find_map(|(entered, index)| {
-                    let until = timeline.visible_until(entered, windows.hold);
-                    let length = usize::try_from(until - entered).unwrap_or(usize::MAX);
-                    let seen = whole.get(index..=index.saturating_add(length))?;
-                    let view = View {
-                        until,
-                        late: Some((&timeline, windows.settle)),
-                    };
-                    let outcomes = || outcomes(kernel, packet, host, entered, view);
-                    let (wrong, expected) =
-                        wrong(seen, outcomes, |endpoint| is_own(packet, endpoint))?;
-                    Some(Violation {
-                        packet: packet.clone(),
-                        entered,
-                        until,
-                        outcome: Box::new(wrong),
-                        expected,
+            let stranger = Memory::Assumed(None);
+            let whole = all_whole(kernel, &timeline, packet, host, stranger);
+            let stuck: BTreeSet<_> = whole.iter().flat_map(|it| it.stuck.clone()).collect();
+            let known = |row| (row, all_whole(kernel, &timeline, packet, host, row));
+            let rows = stuck.iter().map(|row| known(Memory::Assumed(Some(row))));
+            let mut all = core::iter::once((stranger, whole)).chain(rows);
+            all.find_map(|(memory, whole)| {
+                (timeline.first..)
+                    .zip(0..whole.len())
+                    .find_map(|(entered, index)| {
+                        let until = timeline.visible_until(entered, windows.hold);
+                        let length = usize::try_from(until - entered).unwrap_or(usize::MAX);
+                        let seen = whole.get(index..=index.saturating_add(length))?;
+                        let view = View {
+                            until,
+                            late: Some((&timeline, windows.settle)),
+                        };
+                        let outcomes = || outcomes(kernel, packet, host, entered, view, memory);
+                        let (wrong, expected) =
+                            wrong(seen, outcomes, |endpoint| is_own(packet, endpoint))?;
+                        Some(Violation {
+                            packet: packet.clone(),
+                            entered,
+                            until,
+                            outcome: Box::new(wrong),
+                            expected,
+                        })
                     })
-                })
+            })
         })
         .collect()
+}
+
+/// What becomes of a packet at each generation.
+fn all_whole(
+    kernel: &Kernel,
+    timeline: &Timeline,
+    packet: &Packet,
+    host: &Host,
+    memory: Memory<'_>,
+) -> Vec<Rc<Whole>> {
+    let mut whole: Vec<Rc<Whole>> = Vec::new();
+    for generation in timeline.first..=timeline.last {
+        let next = match whole.last() {
+            Some(last) if !last.is_changed(kernel, packet, generation) => Rc::clone(last),
+            _ => Rc::new(Whole::of(kernel, packet, host, generation, memory)),
+        };
+        whole.push(next);
+    }
+    whole
 }
 
 /// What becomes of a packet that sees nothing but one generation.
@@ -140,16 +163,26 @@ struct Whole {
     /// Rows and chains looked at.
     rows: BTreeSet<(Name, Key)>,
     chains: BTreeSet<Name>,
+    /// What the rules may remember of the packet's client.
+    stuck: BTreeSet<(Name, EndpointId)>,
 }
 
 impl Whole {
-    fn of(kernel: &Kernel, packet: &Packet, host: &Host, generation: u64) -> Self {
+    fn of(
+        kernel: &Kernel,
+        packet: &Packet,
+        host: &Host,
+        generation: u64,
+        memory: Memory<'_>,
+    ) -> Self {
         let mut whole = Self {
             verdicts: BTreeSet::new(),
             rows: BTreeSet::new(),
             chains: BTreeSet::new(),
+            stuck: BTreeSet::new(),
         };
-        for (outcome, _) in outcomes(kernel, packet, host, generation, View::of(generation)) {
+        let view = View::of(generation);
+        for (outcome, _) in outcomes(kernel, packet, host, generation, view, memory) {
             whole.verdicts.insert(outcome.verdict);
             for step in outcome.trace {
                 match step {
@@ -158,6 +191,9 @@ impl Whole {
                     }
                     Step::Lookup { set, key, .. } => {
                         whole.rows.insert((set, key));
+                    }
+                    Step::Stuck { map, endpoint, .. } => {
+                        whole.stuck.insert((map, endpoint));
                     }
                     _ => {}
                 }

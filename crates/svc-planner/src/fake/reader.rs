@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ipnet::IpNet;
 
 use super::choice::Choose;
+use super::clients::Clients;
 use super::table::{Chain, SetHistory, Table};
 use super::timeline::Timeline;
 use super::versions::Versions;
@@ -80,6 +81,24 @@ impl<'a> Reader<'a> {
     /// The key layout of a set.
     pub(super) fn key_type(&self, set: &str) -> Option<KeyType> {
         self.table.sets.get(set)?.layout.map(|(key, _)| key)
+    }
+
+    /// The rows of a dynamic map; `None` if it is not one.
+    pub(super) fn clients(&self, set: &str) -> Option<&'a Clients> {
+        self.table.sets.get(set)?.clients.as_ref()
+    }
+
+    /// Room of a set, without a bound if it has none.
+    pub(super) fn size(&self, set: &str) -> usize {
+        let size = self.table.set(set).and_then(|set| set.size);
+        size.map_or(usize::MAX, |size| {
+            usize::try_from(size).unwrap_or(usize::MAX)
+        })
+    }
+
+    /// The oldest generation that the next read can be of.
+    pub(super) const fn floor(&self) -> u64 {
+        self.floor
     }
 
     pub(super) fn choose(&mut self, options: usize) -> usize {

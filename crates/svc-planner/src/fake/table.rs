@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 
+use super::clients::Clients;
 use super::versions::Versions;
 use crate::plan::{BaseChain, Datum, Family, Key, KeyType, Name, Rule, Set, Statement};
 
@@ -25,6 +26,8 @@ pub(super) struct SetHistory {
     /// for one name in this design.
     pub(super) layout: Option<(KeyType, bool)>,
     pub(super) rows: BTreeMap<Key, Versions<Datum>>,
+    /// Rows of a dynamic map, which has no others.
+    pub(super) clients: Option<Clients>,
     /// Rows after the newest change, committed or pending.
     pub(super) live: usize,
 }
@@ -115,6 +118,8 @@ impl Statement {
         match self {
             Self::InSet { set, .. } => Some(set),
             Self::ScratchFromMap { map, .. }
+            | Self::Stick { map, .. }
+            | Self::Unstick { map, .. }
             | Self::VerdictMap { map, .. }
             | Self::Dnat { map, .. } => Some(map),
             _ => None,
