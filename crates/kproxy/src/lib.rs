@@ -7,6 +7,7 @@ pub mod api;
 pub mod cli;
 pub mod demo;
 pub mod engine;
+pub mod explain;
 pub mod ingest;
 pub mod lab;
 pub mod lower;

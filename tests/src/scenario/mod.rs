@@ -5,6 +5,7 @@
 //! under `addresses`, `$(addressType)` for `IPv4` or `IPv6`.
 
 mod expect;
+mod explained;
 mod file;
 mod run;
 

@@ -8,6 +8,7 @@ use kproxy::lab::{Connection, Topology, Transport};
 
 use super::{
     expect::{Expected, Surroundings},
+    explained,
     file::{Case, Family, Scenario, Step},
 };
 use crate::{folder::Folder, listing, proxy::Proxy};
@@ -139,7 +140,8 @@ impl Running {
             client,
             node,
         };
-        surroundings.judge(case.to, &case.expect, case.source, &verdicts)
+        surroundings.judge(case.to, &case.expect, case.source, &verdicts)?;
+        explained::judge(&self.topology, case)
     }
 }
 

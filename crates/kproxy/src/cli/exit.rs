@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use crate::explain::Decision;
+
 /// What the exit code says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -14,6 +16,8 @@ pub enum Exit {
     WouldChange,
     /// Done, but part of the input was left out.
     Incomplete,
+    /// `explain`: what becomes of the connection.
+    Decided(Decision),
     /// Wrong arguments (`EX_USAGE`).
     Usage,
 }
@@ -30,6 +34,7 @@ Exit codes:
   1   failed
   2   plan: something would change
   3   done, but part of the input was left out; standard error says what
+  4, 5, 6  explain: not translated, rejected, dropped
   64  wrong arguments";
 
 impl From<Exit> for ExitCode {
@@ -39,6 +44,10 @@ impl From<Exit> for ExitCode {
             Exit::Failed => 1,
             Exit::WouldChange => 2,
             Exit::Incomplete => 3,
+            Exit::Decided(Decision::Endpoint) => 0,
+            Exit::Decided(Decision::Untouched) => 4,
+            Exit::Decided(Decision::Rejected) => 5,
+            Exit::Decided(Decision::Dropped) => 6,
             Exit::Usage => 64,
         })
     }

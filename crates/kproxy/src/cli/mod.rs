@@ -6,6 +6,7 @@ mod completions;
 mod demo;
 mod duration;
 mod exit;
+mod explain;
 mod man;
 mod options;
 mod output;
@@ -47,6 +48,7 @@ enum Command {
     Cleanup(cleanup::Cleanup),
     Completions(completions::Completions),
     Demo(demo::Demo),
+    Explain(explain::Explain),
     Man(man::Man),
     Plan(plan::Plan),
     Run(run::Run),
@@ -72,6 +74,7 @@ pub fn main() -> ExitCode {
         Command::Apply(command) => command.run(),
         Command::Cleanup(command) => command.run(),
         Command::Demo(command) => command.run(),
+        Command::Explain(command) => command.run(),
         Command::Completions(command) => command.run(&mut Cli::command()),
         Command::Man(command) => command.run(&Cli::command()),
         Command::Plan(command) => command.run(),
@@ -159,6 +162,15 @@ pub enum CliError {
         "a kproxy at work in this network namespace changes it faster than it saves its state; try again"
     )]
     Behind,
+    /// `explain` from one IP family to the other.
+    #[error("--from and --to are of different IP families")]
+    Families,
+    /// The planned state.
+    #[error(transparent)]
+    Planned(#[from] crate::explain::PlannedError),
+    /// The live state.
+    #[error(transparent)]
+    Live(#[from] crate::explain::LiveError),
     /// A value that cannot be printed as JSON.
     #[error("JSON: {0}")]
     Json(#[from] serde_json::Error),

@@ -9,7 +9,7 @@ use super::TABLE;
 use crate::lower::nf_family;
 
 /// Reads the names; `None` if there is no such table.
-pub(super) fn read<T: Transport>(
+pub(crate) fn read<T: Transport>(
     connection: &mut Connection<T>,
     family: Family,
 ) -> Result<Option<Inventory>, QueryError> {

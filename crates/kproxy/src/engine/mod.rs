@@ -23,6 +23,7 @@ mod timing;
 pub use cleanup::cleanup;
 pub use dry_run::{RowChange, WouldChange};
 pub use fault::{EngineError, Trouble};
+pub(crate) use inventory::read as inventory;
 pub use kernel::{KernelVersion, kernel_version};
 pub use netns::{Netns, NetnsError};
 pub use saver::Saver;
@@ -427,7 +428,10 @@ fn narrowed(change: &Change, family: Family) -> Change {
 }
 
 /// Opens the socket in a network namespace.
-fn connect(netns: &Netns) -> Result<Connection<Socket>, EngineError> {
+///
+/// # Errors
+/// [`EngineError::Netns`], [`EngineError::Open`].
+pub fn connect(netns: &Netns) -> Result<Connection<Socket>, EngineError> {
     Ok(match netns.open()? {
         Some(file) => Connection::open_in(file.as_fd())?,
         None => Connection::open()?,

@@ -8,10 +8,13 @@
 mod bytes;
 mod chain;
 mod expr;
+mod raise;
 mod row;
 mod set;
 
 pub use bytes::{Bytes, DatumBytes, KeyBytes, datum_bytes, key_bytes};
+pub(crate) use raise::base_name;
+pub use raise::{RaiseError, raise_rule, raise_set};
 pub use row::{Rows, datum_of};
 
 use nft_batch::{Batch, BatchError, By, OpId};

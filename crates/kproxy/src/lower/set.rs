@@ -60,14 +60,14 @@ pub(super) fn add(
     Ok(())
 }
 
-struct Type {
-    kind: DataType,
-    len: u32,
+pub(super) struct Type {
+    pub(super) kind: DataType,
+    pub(super) len: u32,
     order: ByteOrder,
 }
 
 /// Type and length of a key.
-fn key_type(family: Family, key: KeyType) -> Type {
+pub(super) fn key_type(family: Family, key: KeyType) -> Type {
     concat(&key_parts(family, key), key_order(key))
 }
 
@@ -106,7 +106,7 @@ fn key_order(key: KeyType) -> ByteOrder {
 }
 
 /// Type and length of a datum.
-fn data_type(family: Family, data: plan::DataType) -> Type {
+pub(super) fn data_type(family: Family, data: plan::DataType) -> Type {
     match data {
         plan::DataType::Route | plan::DataType::List | plan::DataType::EndpointId => {
             concat(&[DataType::CLASSID], ByteOrder::HOST)

@@ -1,0 +1,110 @@
+//! What `kproxy explain --live` says of a probe, against what is expected of it: both must agree.
+
+use core::net::{IpAddr, SocketAddr};
+use std::collections::BTreeSet;
+
+use anyhow::{Result, bail, ensure};
+use kproxy::explain::{
+    Decision, Explanation, Known, LiveState, Objects, Question, StateSource, explain,
+};
+use kproxy::lab::{Topology, Transport};
+use nft_batch::Connection;
+use svc_planner::fake::Host;
+use svc_planner::object::Protocol;
+
+use super::expect::{Expected, Target};
+use super::file::{Case, SourceSeen};
+
+/// Asks about a probe, and compares.
+pub(super) fn judge(topology: &Topology, case: &Case) -> Result<()> {
+    let Some(protocol) = protocol(case.to) else {
+        return Ok(());
+    };
+    let of_family = |it: &&IpAddr| it.is_ipv4() == case.to.to.is_ipv4();
+    let node = topology.node_addresses();
+    let from = match case.from.as_str() {
+        "node" => node.iter().find(of_family),
+        host => topology.host(host)?.addresses().iter().find(of_family),
+    };
+    let Some(from) = from else {
+        return Ok(());
+    };
+    let question = Question {
+        from: *from,
+        from_port: None,
+        to: case.to.to,
+        protocol,
+        interface: None,
+    };
+    let host = Host::new(node.iter().copied());
+    let packet = question.packet(&host);
+    let mut connection = topology.node().run(Connection::open)??;
+    let state = LiveState::read(&mut connection, &packet, &host)?;
+    let explanation = explain(
+        question,
+        &Known {
+            kernel: &state.kernel,
+            state: StateSource::Live,
+            host: &host,
+            node_name: "",
+            objects: &Objects::default(),
+            owner: &|_| None,
+            reports: &[],
+        },
+    );
+    compare(topology, case, &explanation)
+}
+
+fn compare(topology: &Topology, case: &Case, said: &Explanation) -> Result<()> {
+    let expected = match &case.expect {
+        Expected::Rejected => Decision::Rejected,
+        Expected::Dropped => Decision::Dropped,
+        Expected::Untouched => Decision::Untouched,
+        // Nothing listens there, translated or not.
+        Expected::Reset => return Ok(()),
+        Expected::Endpoints(endpoints) => {
+            let mut wanted = BTreeSet::new();
+            for (host, port) in endpoints {
+                let addresses = topology.host(host)?.addresses();
+                wanted.extend(addresses.iter().map(|it| SocketAddr::new(*it, *port)));
+            }
+            let told: BTreeSet<_> = said.endpoints.iter().map(|it| it.endpoint).collect();
+            wanted.retain(|it| it.is_ipv4() == case.to.to.is_ipv4());
+            // Not through a Service.
+            if wanted == BTreeSet::from([case.to.to]) {
+                ensure!(
+                    said.decision == Decision::Untouched,
+                    "explained: {}",
+                    said.why
+                );
+                return Ok(());
+            }
+            ensure!(told == wanted, "explained with {told:?}");
+            let masqueraded = case.source == SourceSeen::Node;
+            // The node's own address is what it has anyway.
+            let alike = said
+                .endpoints
+                .iter()
+                .all(|it| it.masqueraded == masqueraded);
+            ensure!(
+                case.from == "node" || alike,
+                "explained with {:?}",
+                said.source
+            );
+            Decision::Endpoint
+        }
+    };
+    if said.decision != expected {
+        bail!("explained as {:?}: {}", said.decision, said.why);
+    }
+    Ok(())
+}
+
+const fn protocol(target: Target) -> Option<Protocol> {
+    match target.transport {
+        Transport::Tcp => Some(Protocol::Tcp),
+        Transport::Udp => Some(Protocol::Udp),
+        Transport::Sctp => Some(Protocol::Sctp),
+        _ => None,
+    }
+}
