@@ -83,6 +83,12 @@ impl<T: Transport> Connection<T> {
         self.end_ack
     }
 
+    /// Our port id: what we commit carries it in its events ([`crate::EventGroup::port`]).
+    #[must_use]
+    pub fn port(&self) -> u32 {
+        self.transport.port()
+    }
+
     /// Datagrams and messages received so far that were no replies to what was waited for: from
     /// another process, to another port, late ones.
     #[must_use]

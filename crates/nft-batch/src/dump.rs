@@ -24,7 +24,7 @@ pub struct Dump {
     pub generation: u32,
 }
 
-/// Number of the attribute that names the table, in everything but tables themselves.
+/// Number of the attribute that names the table, in tables themselves, too.
 const TABLE: u16 = 1;
 
 impl<T: Transport> Connection<T> {
@@ -60,7 +60,7 @@ impl<T: Transport> Connection<T> {
         let mut filter = Chain::default();
         filter.table = Some(table.into());
         self.dump(what, &dump(NftMsg::GET_CHAIN, family), &filter, |msg| {
-            if belongs(msg, table)? {
+            if belongs(msg, table.as_bytes())? {
                 each(&msg.body()?);
             }
             Ok(())
@@ -83,7 +83,7 @@ impl<T: Transport> Connection<T> {
         filter.table = Some(table.into());
         filter.chain = chain.map(Str::from);
         self.dump(what, &dump(NftMsg::GET_RULE, family), &filter, |msg| {
-            if belongs(msg, table)? {
+            if belongs(msg, table.as_bytes())? {
                 each(&msg.body()?);
             }
             Ok(())
@@ -104,7 +104,7 @@ impl<T: Transport> Connection<T> {
         let mut filter = Set::default();
         filter.table = Some(table.into());
         self.dump(what, &dump(NftMsg::GET_SET, family), &filter, |msg| {
-            if belongs(msg, table)? {
+            if belongs(msg, table.as_bytes())? {
                 each(&msg.body()?);
             }
             Ok(())
@@ -147,7 +147,7 @@ impl<T: Transport> Connection<T> {
         let mut filter = Obj::default();
         filter.table = Some(table.into());
         self.dump(what, &dump(NftMsg::GET_OBJ, family), &filter, |msg| {
-            if belongs(msg, table)? {
+            if belongs(msg, table.as_bytes())? {
                 each(&msg.body()?);
             }
             Ok(())
@@ -169,7 +169,7 @@ impl<T: Transport> Connection<T> {
         filter.table = Some(table.into());
         let head = dump(NftMsg::GET_FLOWTABLE, family);
         self.dump(what, &head, &filter, |msg| {
-            if belongs(msg, table)? {
+            if belongs(msg, table.as_bytes())? {
                 each(&msg.body()?);
             }
             Ok(())
@@ -205,7 +205,7 @@ fn dump(msg: NftMsg, family: Family) -> Head {
 
 /// Whether a message is about an object of `table`. Messages about others are not looked into: they
 /// may hold what only their makers understand.
-fn belongs(msg: &NfMsg<'_>, table: &str) -> Result<bool, DecodeError> {
+pub(crate) fn belongs(msg: &NfMsg<'_>, table: &[u8]) -> Result<bool, DecodeError> {
     let mut name: Option<Attr<'_>> = None;
     for attr in msg.attrs() {
         let attr = attr?;
@@ -215,7 +215,7 @@ fn belongs(msg: &NfMsg<'_>, table: &str) -> Result<bool, DecodeError> {
         }
     }
     match name {
-        Some(name) => Ok(name.value::<Str<'_>>("table")?.as_bytes() == table.as_bytes()),
+        Some(name) => Ok(name.value::<Str<'_>>("table")?.as_bytes() == table),
         None => Ok(false),
     }
 }

@@ -9,11 +9,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
 use nl_codec::ack::Errno;
-use nl_codec::msg::{Messages, MsgType, NfMsg, NftMsg};
+use nl_codec::msg::{Messages, Msg, MsgType, NfMsg, NftMsg};
 use nl_codec::nft::{Generation, Str};
 use thiserror::Error;
 
 use crate::connection::RETRIES;
+use crate::dump::belongs;
 use crate::socket::ETIMEDOUT;
 use crate::transport::{Transport, Wait};
 use crate::{OpenError, Socket};
@@ -62,6 +63,10 @@ pub struct Events<T = Socket> {
     generation_at: usize,
     finished: bool,
     complete: bool,
+    /// If not empty, only events about tables of this name are kept.
+    table: Box<[u8]>,
+    /// Events of this committer are not kept.
+    own_port: Option<u32>,
 }
 
 /// The events of one transaction.
@@ -70,11 +75,13 @@ pub struct Events<T = Socket> {
 pub struct EventGroup<'a> {
     /// The generation which the transaction made.
     pub generation: u32,
+    /// Port id of the socket that committed.
+    pub port: u32,
     /// Process that committed; `None` if the kernel did not say or it is in another pid namespace.
     pub pid: Option<u32>,
     /// Its name.
     pub process: Option<&'a str>,
-    /// Whether all events of the transaction are here; false after [`EventError::Overrun`] and for
+    /// Whether all events that are kept are here; false after [`EventError::Overrun`] and for
     /// huge transactions.
     pub complete: bool,
     bytes: &'a [u8],
@@ -138,7 +145,19 @@ impl<T: Transport> Events<T> {
             generation_at: 0,
             finished: false,
             complete: true,
+            table: Box::default(),
+            own_port: None,
         }
+    }
+
+    /// Keeps only events about tables called `table`, of any family, that were not caused by the
+    /// socket with port id `own_port`. Transactions without such events are still reported, empty;
+    /// what is not kept costs little more than its reception.
+    #[must_use]
+    pub fn only(mut self, table: &str, own_port: Option<u32>) -> Self {
+        self.table = table.as_bytes().into();
+        self.own_port = own_port;
+        self
     }
 
     /// The next transaction's events; waits until `deadline`, `None` is for ever.
@@ -194,13 +213,27 @@ impl<T: Transport> Events<T> {
         if closing {
             self.generation_at = self.group.len();
         }
-        if closing || self.group.len() + len <= GROUP_MAX {
-            self.group.extend_from_slice(bytes);
-        } else {
-            self.complete = false;
+        if closing || self.is_kept(&msg) {
+            if closing || self.group.len() + len <= GROUP_MAX {
+                self.group.extend_from_slice(bytes);
+            } else {
+                self.complete = false;
+            }
         }
         self.handled += len;
         Ok(Some(kind))
+    }
+
+    fn is_kept(&self, msg: &Msg<'_>) -> bool {
+        if self.own_port == Some(msg.header.port) {
+            return false;
+        }
+        if self.table.is_empty() {
+            return true;
+        }
+        // What cannot be told is kept: whoever looks closer will say that it is malformed.
+        msg.nfnetlink()
+            .map_or(true, |msg| belongs(&msg, &self.table).unwrap_or(true))
     }
 
     fn finish(&self) -> Result<EventGroup<'_>, EventError> {
@@ -208,11 +241,15 @@ impl<T: Transport> Events<T> {
             .group
             .split_at_checked(self.generation_at)
             .ok_or(EventError::Malformed)?;
-        let generation = Messages::new(last)
+        let (port, generation) = Messages::new(last)
             .flatten()
-            .find_map(|msg| msg.nfnetlink().ok()?.body::<Generation<'_>>().ok())
+            .find_map(|msg| {
+                let generation = msg.nfnetlink().ok()?.body::<Generation<'_>>().ok()?;
+                Some((msg.header.port, generation))
+            })
             .ok_or(EventError::Malformed)?;
         Ok(EventGroup {
+            port,
             generation: generation.id.ok_or(EventError::Malformed)?,
             pid: generation.pid.filter(|pid| *pid != 0),
             process: generation.process.and_then(Str::to_str),

@@ -1,9 +1,10 @@
-//! Reading single things: elements by key, sets by name. Cheap at any size of the ruleset, unlike
+//! Reading single things: elements by key, tables, chains and sets by name. Cheap at any size of the ruleset, unlike
 //! dumps.
 
+use nl_codec::DecodeError;
 use nl_codec::ack::Errno;
-use nl_codec::msg::{Family, Head, MsgType, NftMsg};
-use nl_codec::nft::{Elem, ElemList, Elems, Generation, Set, Str};
+use nl_codec::msg::{Body, Family, Head, MsgType, NfMsg, NftMsg};
+use nl_codec::nft::{Chain, Elem, ElemList, Elems, Generation, Set, Str, Table};
 
 use crate::transport::Transport;
 use crate::{Connection, OpError, QueryError};
@@ -81,6 +82,39 @@ impl<T: Transport> Connection<T> {
         }
     }
 
+    /// Reads a table's name, flags, owner and number of objects.
+    ///
+    /// # Errors
+    /// See [`QueryError`]; ENOENT if the table does not exist.
+    pub fn table_info<R>(
+        &mut self,
+        family: Family,
+        table: &str,
+        found: impl FnOnce(&Table<'_>) -> R,
+    ) -> Result<R, QueryError> {
+        let head = Head::nft(NftMsg::GET_TABLE, family);
+        self.read_one("get table", &head, &Table::named(table), |msg| {
+            Ok(found(&msg.body::<Table<'_>>()?))
+        })
+    }
+
+    /// Reads a chain's definition, without its rules.
+    ///
+    /// # Errors
+    /// See [`QueryError`]; ENOENT if the table or the chain does not exist.
+    pub fn chain_info<R>(
+        &mut self,
+        family: Family,
+        table: &str,
+        chain: &str,
+        found: impl FnOnce(&Chain<'_>) -> R,
+    ) -> Result<R, QueryError> {
+        let head = Head::nft(NftMsg::GET_CHAIN, family);
+        self.read_one("get chain", &head, &Chain::named(table, chain), |msg| {
+            Ok(found(&msg.body::<Chain<'_>>()?))
+        })
+    }
+
     /// Reads a set's or map's definition.
     ///
     /// # Errors
@@ -102,17 +136,28 @@ impl<T: Transport> Connection<T> {
         name: Str<'_>,
         found: impl FnOnce(&Set<'_>) -> R,
     ) -> Result<R, QueryError> {
-        let what = "get set";
         let head = Head::nft(NftMsg::GET_SET, family);
         let mut filter = Set::default();
         filter.table = Some(table);
         filter.name = Some(name);
+        self.read_one("get set", &head, &filter, |msg| {
+            Ok(found(&msg.body::<Set<'_>>()?))
+        })
+    }
+
+    /// Asks for one object.
+    fn read_one<'a, B: Body<'a>, R>(
+        &mut self,
+        what: &'static str,
+        head: &Head,
+        filter: &B,
+        found: impl FnOnce(NfMsg<'_>) -> Result<R, DecodeError>,
+    ) -> Result<R, QueryError> {
         let mut found = Some(found);
         let mut result = None;
-        self.query(what, &head, &filter, |msg| {
-            let set = msg.body::<Set<'_>>()?;
+        self.query(what, head, filter, |msg| {
             if let Some(found) = found.take() {
-                result = Some(found(&set));
+                result = Some(found(msg)?);
             }
             Ok(())
         })?;

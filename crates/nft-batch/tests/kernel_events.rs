@@ -51,6 +51,55 @@ fn events_come_grouped_by_generation_with_the_process() {
     });
 }
 
+/// Of what happens, a listener can keep what others do to tables of one name.
+#[test]
+fn events_of_others_about_one_table_can_be_kept_alone() {
+    with_connection(|mut own| {
+        let mut other = Connection::open().unwrap();
+        assert_ne!(own.port(), other.port());
+        let mut events = Events::open().unwrap().only(T, Some(own.port()));
+        with_map(&mut own);
+        let mut b = batch();
+        let foreign = nl_codec::nft::Table::named("foreign");
+        b.add_table(IP, &foreign).unwrap();
+        b.add_chain(IP, &chain("c")).unwrap();
+        commit(&mut other, b);
+        let mut b = batch();
+        b.delete_table(IP, By::Name("foreign")).unwrap();
+        commit(&mut other, b);
+
+        let seen = |events: &mut Events| {
+            let group = events.next_group(soon()).unwrap();
+            let kinds: Vec<_> = group.iter().map(|msg| msg.header.kind.as_nft()).collect();
+            (group.port, kinds)
+        };
+        assert_eq!(seen(&mut events), (own.port(), vec![]));
+        let kept = vec![Some(NftMsg::NEW_CHAIN)];
+        assert_eq!(seen(&mut events), (other.port(), kept));
+        assert_eq!(seen(&mut events), (other.port(), vec![]));
+    });
+}
+
+#[test]
+fn tables_and_chains_are_read_by_name() {
+    with_connection(|mut connection| {
+        with_map(&mut connection);
+        let mut b = batch();
+        b.add_chain(IP, &chain("c")).unwrap();
+        commit(&mut connection, b);
+        let table = connection.table_info(IP, T, |it| (it.flags, it.in_use, it.owner));
+        // A map and a chain.
+        let flags = nl_codec::nft::table::TableFlags::empty();
+        assert_eq!(table.unwrap(), (Some(flags), Some(2), None));
+        let handle = connection.chain_info(IP, T, "c", |it| it.handle).unwrap();
+        assert!(handle.is_some());
+        let missing = connection.chain_info(IP, T, "d", |_| ()).unwrap_err();
+        assert_eq!(missing.errno(), Some(Errno::ENOENT));
+        let missing = connection.table_info(IP, "u", |_| ()).unwrap_err();
+        assert_eq!(missing.errno(), Some(Errno::ENOENT));
+    });
+}
+
 /// A listener that does not keep up is told so, and that the next group is not complete.
 #[test]
 fn lost_events_are_reported() {
