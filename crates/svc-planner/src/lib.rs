@@ -31,5 +31,5 @@ mod policy;
 mod sync;
 
 pub use config::Config;
-pub use planner::{Next, Planner, RestoreError, Snapshot};
+pub use planner::{ExpectedRow, ExpectedSet, Next, Planner, RestoreError, RowCursor, Snapshot};
 pub use planning::takeover::Inventory;

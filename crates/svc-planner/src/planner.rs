@@ -1,7 +1,9 @@
 //! The planner's interface.
 
 mod assemble;
+mod expected;
 mod flows;
+mod mend;
 mod outcome;
 mod rebuild;
 mod snapshot;
@@ -27,6 +29,7 @@ use crate::planning::takeover::{Inventory, Leftovers};
 use crate::policy::endpoint_selection::Selection;
 use crate::report::{PortName, Reason, Report};
 
+pub use expected::{ExpectedRow, ExpectedSet, RowCursor};
 pub use snapshot::{RestoreError, Snapshot};
 
 /// What to do next.
@@ -91,6 +94,8 @@ pub struct Planner {
     drafts: u64,
     /// Instance and number of the last commit.
     committed: Option<(u32, u32)>,
+    /// Chains or rules are not as they should be; what is there instead.
+    damaged: Option<Inventory>,
 }
 
 impl Planner {
@@ -120,6 +125,7 @@ impl Planner {
             expects: false,
             drafts: 0,
             committed: None,
+            damaged: None,
         }
     }
 

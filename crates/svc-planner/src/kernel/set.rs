@@ -98,6 +98,11 @@ impl SetId {
         }
     }
 
+    /// Are its rows prefixes?
+    pub(crate) const fn is_interval(self) -> bool {
+        matches!(self, Self::ServiceCidrs)
+    }
+
     /// Is it created with a size, and replaced by a bigger one when full? Others are small.
     pub(crate) const fn is_sized(self) -> bool {
         matches!(
@@ -144,7 +149,7 @@ impl SetState {
             name: self.name.clone(),
             key: id.key(),
             data: id.data(),
-            interval: id == SetId::ServiceCidrs,
+            interval: id.is_interval(),
             dynamic: false,
             size: self.size,
         }

@@ -27,7 +27,10 @@ impl Planner {
         if let Some(transaction) = &mut self.spare_transaction {
             draft.reclaim(transaction);
         }
-        if self.clean_up(draft, now) || self.switch_to_bigger(draft, now) {
+        if self.mend_rules(draft, now)
+            || self.clean_up(draft, now)
+            || self.switch_to_bigger(draft, now)
+        {
             return;
         }
         if matches!(self.stage, Stage::Absent | Stage::Foreign(_)) {
@@ -82,7 +85,7 @@ impl Planner {
         }
     }
 
-    fn work<'a>(&'a mut self, draft: &'a mut Draft, now: u64) -> Work<'a> {
+    pub(super) fn work<'a>(&'a mut self, draft: &'a mut Draft, now: u64) -> Work<'a> {
         Work {
             model: &mut self.model,
             kernel: &mut self.kernel,

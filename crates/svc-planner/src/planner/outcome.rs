@@ -91,11 +91,15 @@ impl Planner {
         for port in draft.ports.drain(..).chain(draft.parked.drain(..)) {
             self.model.queue(port);
         }
-        if let Step::CleanUp(_) = draft.step
-            && let Some((due, _)) = self.leftovers.front_mut()
-        {
-            let patience = ticks(self.config.hold).saturating_mul(LEFTOVERS_PATIENCE);
-            *due = now.saturating_add(patience);
+        match core::mem::replace(&mut draft.step, Step::Rows) {
+            Step::Mend(found, _) => self.damaged = Some(found),
+            Step::CleanUp(_) => {
+                if let Some((due, _)) = self.leftovers.front_mut() {
+                    let patience = ticks(self.config.hold).saturating_mul(LEFTOVERS_PATIENCE);
+                    *due = now.saturating_add(patience);
+                }
+            }
+            _ => {}
         }
         self.keep(draft);
     }
@@ -142,6 +146,11 @@ impl Planner {
             Step::TakeOver => {
                 if let Stage::Filling(found) = core::mem::replace(&mut self.stage, Stage::Serving) {
                     self.leave(Leftovers::of(found), now);
+                }
+            }
+            Step::Mend(_, foreign) => {
+                if !foreign.is_empty() {
+                    self.leave(foreign, now);
                 }
             }
             Step::CleanUp(rest) => {

@@ -36,6 +36,7 @@ impl Planner {
         self.leftovers.clear();
         self.refused.clear();
         self.committed = None;
+        self.damaged = None;
         let is_empty = found.chains.is_empty() && found.sets.is_empty();
         self.stage = if is_empty {
             Stage::Absent

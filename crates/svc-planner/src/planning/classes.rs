@@ -105,7 +105,7 @@ impl Work<'_> {
 }
 
 /// The verdict map a class has its row in.
-pub(super) const fn row_set(shape: Shape) -> SetId {
+pub(crate) const fn row_set(shape: Shape) -> SetId {
     match shape.kind {
         Kind::Shortcut => SetId::ShortcutDispatch,
         _ => SetId::Dispatch,
@@ -113,6 +113,6 @@ pub(super) const fn row_set(shape: Shape) -> SetId {
 }
 
 /// The key of a class's row: the class as it sits in a [`Route`].
-pub(super) const fn class_key(number: u32) -> Key {
+pub(crate) const fn class_key(number: u32) -> Key {
     Key::Class(number << Route::GROUP_BITS)
 }

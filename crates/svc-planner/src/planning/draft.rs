@@ -1,7 +1,7 @@
 //! A transaction in the making, and how to take back what planning it changed.
 
 use super::growth::Growth;
-use super::takeover::Leftovers;
+use super::takeover::{Inventory, Leftovers};
 use crate::kernel::class::Class;
 use crate::kernel::group::{Facts, Group};
 use crate::kernel::hairpin::Hairpin;
@@ -101,6 +101,8 @@ pub(crate) enum Step {
     Switch(Growth),
     /// Switches the base chains over.
     TakeOver,
+    /// Puts chains and rules back in place; what is not ours is left.
+    Mend(Inventory, Leftovers),
     /// Deletes names found in the table; the rest is left.
     CleanUp(Leftovers),
 }

@@ -32,5 +32,6 @@ pub(crate) struct Work<'a> {
     pub(crate) hold: u64,
 }
 
+pub(crate) use classes::{class_key, row_set};
 pub(crate) use port::Planned;
-pub(crate) use slots::Placement;
+pub(crate) use slots::{Placement, slot_key};

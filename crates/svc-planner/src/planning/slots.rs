@@ -233,7 +233,7 @@ impl Work<'_> {
     }
 }
 
-pub(super) fn slot_key(group: u32, slot: usize) -> Key {
+pub(crate) fn slot_key(group: u32, slot: usize) -> Key {
     Key::Slot {
         group,
         slot: u32::try_from(slot).unwrap_or(u32::MAX),

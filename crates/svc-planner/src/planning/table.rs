@@ -39,16 +39,29 @@ impl Work<'_> {
 
     /// Rewrites the rules of all chains. No class may have been created in this transaction.
     pub(crate) fn rewrite_rules(&mut self, fixed: bool) {
-        for (_, class) in self.kernel.classes.iter() {
-            let name = class.shape.chain(self.kernel.chain_suffix);
-            let rules = self.class_rules(class.shape, &name);
-            self.draft.transaction.flush_chains.push(name);
-            self.draft.transaction.add_rules.extend(rules);
-        }
+        let suffix = self.kernel.chain_suffix;
+        let classes = self.kernel.classes.iter();
+        let names = classes.map(|(_, class)| class.shape.chain(suffix));
+        self.draft.transaction.flush_chains.extend(names);
+        self.add_class_rules();
         if fixed {
             let names = chains().into_iter().map(|chain| chain.name);
             self.draft.transaction.flush_chains.extend(names);
             self.add_fixed_rules();
+        }
+    }
+
+    /// Adds the rules of all chains.
+    pub(crate) fn add_all_rules(&mut self) {
+        self.add_class_rules();
+        self.add_fixed_rules();
+    }
+
+    fn add_class_rules(&mut self) {
+        for (_, class) in self.kernel.classes.iter() {
+            let name = class.shape.chain(self.kernel.chain_suffix);
+            let rules = self.class_rules(class.shape, &name);
+            self.draft.transaction.add_rules.extend(rules);
         }
     }
 
@@ -144,7 +157,7 @@ impl Work<'_> {
     }
 
     /// True if rules have to change.
-    pub(super) fn adopt_configuration(&mut self) -> bool {
+    pub(crate) fn adopt_configuration(&mut self) -> bool {
         let wanted = RuleSettings::new(self.model, self.config);
         let changed = wanted != self.kernel.settings.rules;
         self.kernel.settings.rules = wanted;

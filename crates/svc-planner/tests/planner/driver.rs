@@ -8,8 +8,8 @@ use svc_planner::fake::{
     Endpoint, Errno, Fault, Host, Kernel, Packet, Transport, Verdict, operations,
 };
 use svc_planner::object::{Change, EndpointSlice, Service};
-use svc_planner::plan::{Chain, DataType, Datum, Family, Name};
-use svc_planner::{Inventory, Next, Planner, Snapshot};
+use svc_planner::plan::{Chain, DataType, Datum, Family, Key, Name, Route};
+use svc_planner::{Inventory, Next, Planner, RowCursor, Snapshot};
 
 /// More transactions than any drain needs here.
 const ENDLESS: usize = 10_000;
@@ -49,12 +49,21 @@ impl Driver {
             self.planner.apply(change);
         }
         if self.kernel.has_table(self.family) {
-            let chains = self.kernel.chains(self.family).into_iter();
-            let sets = self.kernel.sets(self.family).into_iter();
-            self.planner.rebuild(Inventory {
-                chains: chains.map(|(name, base)| Chain { name, base }).collect(),
-                sets: sets.map(|set| set.name.clone()).collect(),
-            });
+            self.planner.rebuild(self.found());
+        }
+    }
+
+    /// Somebody changed chains or rules.
+    pub(crate) fn mend(&mut self) {
+        self.planner.mend(self.found());
+    }
+
+    fn found(&self) -> Inventory {
+        let chains = self.kernel.chains(self.family).into_iter();
+        let sets = self.kernel.sets(self.family).into_iter();
+        Inventory {
+            chains: chains.map(|(name, base)| Chain { name, base }).collect(),
+            sets: sets.map(|set| set.name.clone()).collect(),
         }
     }
 
@@ -151,6 +160,7 @@ impl Driver {
 
     /// Compares what becomes of packets with what the oracle says.
     pub(crate) fn compare(&self, packets: &[Packet], host: &Host) {
+        self.check_expected();
         for packet in packets {
             let outcomes = self.kernel.outcomes(packet, host);
             let mut shares: BTreeMap<Verdict, f64> = BTreeMap::new();
@@ -180,6 +190,55 @@ impl Driver {
                 );
             }
         }
+    }
+
+    /// Compares the rows that the planner believes in with those of the kernel, in walks of any step,
+    /// and one by one.
+    pub(crate) fn check_expected(&self) {
+        if !self.planner.is_present() {
+            return;
+        }
+        let walk = |limit| {
+            let (mut cursor, mut rows) = (RowCursor::default(), Vec::new());
+            for _ in 0..ENDLESS * ENDLESS {
+                let mut some = Vec::new();
+                let done = self.planner.expected_rows(&mut cursor, limit, &mut some);
+                assert!(done || some.len() >= limit);
+                rows.append(&mut some);
+                if done {
+                    return rows;
+                }
+            }
+            panic!("a walk without end");
+        };
+        let expected = walk(usize::MAX);
+        assert_eq!(walk(7), expected);
+        let mut count = 0;
+        for set in self.planner.expected_sets() {
+            let held = self.kernel.rows(self.family, set.name);
+            assert!(
+                set.rows.is_none_or(|rows| rows as usize == held.len()),
+                "{set:?}"
+            );
+            if set.interval {
+                continue;
+            }
+            count += held.len();
+            for row in held {
+                let found = self.planner.expected_row(set.name, &row.key);
+                assert_eq!(found, Some(Some(row.datum.clone())), "{set:?}");
+            }
+        }
+        assert_eq!(expected.len(), count, "{expected:?}");
+        for row in &expected {
+            let held = self.kernel.row(self.family, &row.set, &row.key);
+            assert_eq!(held, Some(&row.datum), "{row:?}");
+        }
+        let gone = Key::Class(Route::CLASS_MASK | 1);
+        for set in self.planner.expected_sets().filter(|set| !set.interval) {
+            assert_eq!(self.planner.expected_row(set.name, &gone), Some(None));
+        }
+        assert_eq!(self.planner.expected_row("none", &gone), None);
     }
 
     /// Checks that no packet was lost or misled on the way here.

@@ -263,3 +263,83 @@ fn kube_proxys_table_is_taken_over() {
     driver.check_quiescence(&packets(), &host());
     assert_eq!(driver.inventory(), fresh.inventory());
 }
+
+/// Somebody deletes and adds rules and chains; rows stay, and so do the connections they lead to.
+#[test]
+fn damaged_rules_are_mended_in_one_transaction() {
+    let name = |text: &str| -> Name { text.into() };
+    let mut driver = driver(Config::default());
+    driver.drain();
+    let before = driver.inventory();
+    let rows = |driver: &Driver| {
+        let sets = driver.kernel.sets(Family::Ipv4).into_iter();
+        let sets = sets.filter(|set| set.key != KeyType::State);
+        let rows = sets.map(|set| {
+            (
+                set.name.clone(),
+                driver.kernel.rows(Family::Ipv4, &set.name),
+            )
+        });
+        rows.collect::<Vec<_>>()
+    };
+    let kept = rows(&driver);
+    let base = |name: &str| Chain {
+        name: name.into(),
+        base: Some(BaseChain {
+            kind: ChainKind::Filter,
+            hook: Hook::Forward,
+            priority: -5,
+        }),
+    };
+    let damages: [fn(&mut Transaction); 5] = [
+        |it| it.flush_chains.push("services".into()),
+        |it| {
+            it.flush_chains.push("nat-prerouting".into());
+            it.delete_chains.push("nat-prerouting".into());
+        },
+        |it| it.flush_chains.push("internal-3".into()),
+        |it| {
+            it.add_rules.push(Rule {
+                chain: "internal-2".into(),
+                statements: vec![Statement::Drop],
+                comment: None,
+            });
+        },
+        |_| {},
+    ];
+    for (round, damage) in damages.into_iter().enumerate() {
+        driver.now += Duration::from_secs(5);
+        let mut transaction = Transaction::new(Family::Ipv4);
+        // A chain that drops, and one it jumps to.
+        transaction.add_chains = vec![
+            base(&format!("theirs-{round}")),
+            Chain {
+                name: name("their-checks"),
+                base: None,
+            },
+        ];
+        for (chain, statement) in [
+            (
+                format!("theirs-{round}"),
+                Statement::Jump(name("their-checks")),
+            ),
+            ("their-checks".to_owned(), Statement::Drop),
+        ] {
+            transaction.add_rules.push(Rule {
+                chain: chain.into(),
+                statements: vec![statement],
+                comment: None,
+            });
+        }
+        damage(&mut transaction);
+        driver.kernel.apply(&transaction, driver.now).unwrap();
+        driver.kernel.forget_history();
+        driver.mend();
+        assert!(driver.commit().is_some());
+        driver.compare(&packets(), &host());
+        assert_eq!(rows(&driver), kept, "no row moves");
+        driver.drain();
+        assert_eq!(driver.inventory(), before, "nothing of theirs is left");
+        driver.check_quiescence(&packets(), &host());
+    }
+}
