@@ -16,6 +16,8 @@ pub enum Exit {
     WouldChange,
     /// Done, but part of the input was left out.
     Incomplete,
+    /// `check`: a problem was found.
+    ProblemFound,
     /// `explain`: what becomes of the connection.
     Decided(Decision),
     /// Wrong arguments (`EX_USAGE`).
@@ -32,7 +34,7 @@ Examples:
 Exit codes:
   0   done (plan: nothing would change)
   1   failed
-  2   plan: something would change
+  2   plan: something would change; check: a problem was found
   3   done, but part of the input was left out; standard error says what
   4, 5, 6  explain: not translated, rejected, dropped
   64  wrong arguments";
@@ -42,7 +44,7 @@ impl From<Exit> for ExitCode {
         Self::from(match exit {
             Exit::Done => 0,
             Exit::Failed => 1,
-            Exit::WouldChange => 2,
+            Exit::WouldChange | Exit::ProblemFound => 2,
             Exit::Incomplete => 3,
             Exit::Decided(Decision::Endpoint) => 0,
             Exit::Decided(Decision::Untouched) => 4,

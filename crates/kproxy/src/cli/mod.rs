@@ -1,6 +1,7 @@
 //! The command line. One file per command; shared options in `options`.
 
 mod apply;
+mod check;
 mod cleanup;
 mod completions;
 mod demo;
@@ -45,6 +46,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Apply(apply::Apply),
+    Check(check::CheckNode),
     Cleanup(cleanup::Cleanup),
     Completions(completions::Completions),
     Demo(demo::Demo),
@@ -72,6 +74,7 @@ pub fn main() -> ExitCode {
     cli.global.start_logging();
     let result = match cli.command {
         Command::Apply(command) => command.run(),
+        Command::Check(command) => command.run(),
         Command::Cleanup(command) => command.run(),
         Command::Demo(command) => command.run(),
         Command::Explain(command) => command.run(),
@@ -162,6 +165,9 @@ pub enum CliError {
         "a kproxy at work in this network namespace changes it faster than it saves its state; try again"
     )]
     Behind,
+    /// The node.
+    #[error(transparent)]
+    Check(#[from] crate::check::CheckError),
     /// `explain` from one IP family to the other.
     #[error("--from and --to are of different IP families")]
     Families,

@@ -1,0 +1,155 @@
+//! What on this node keeps Services from working, found by looking, never by changing: what the
+//! kernel can do, settings of the network namespace, and the headers of other tables' base chains.
+//!
+//! Run by hand (`kproxy check`). It is the only part of kproxy that looks at tables of others.
+
+mod bridges;
+mod chains;
+mod kernel;
+mod owner;
+mod state_dir;
+mod sysctl;
+
+use std::io;
+use std::path::Path;
+use std::thread;
+
+use nft_batch::Connection;
+use nix::sched::{CloneFlags, setns};
+use serde::Serialize;
+use thiserror::Error;
+
+use crate::engine::{EngineError, Netns};
+
+/// What one check found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What was looked at.
+    pub check: Check,
+    /// How bad it is.
+    pub level: Level,
+    /// In one line: what it is, and what to do about it.
+    pub message: String,
+}
+
+/// How bad a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// As it should be.
+    Ok,
+    /// To know about.
+    Note,
+    /// Services do not work, or not all of them.
+    Problem,
+}
+
+/// What is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Check {
+    /// Version of the kernel.
+    Kernel,
+    /// nf_tables features.
+    Features,
+    /// Connection tracking.
+    Conntrack,
+    /// IPv4 forwarding.
+    Ipv4,
+    /// IPv6 and its forwarding.
+    Ipv6,
+    /// Base chains of others that drop forwarded packets.
+    Forward,
+    /// Base chains of others that drop packets to this node.
+    Input,
+    /// Bridges.
+    Bridge,
+    /// Who owns the tables that kproxy is to fill.
+    Table,
+    /// The folder for state.
+    StateDir,
+}
+
+impl Check {
+    /// As it is printed.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::Features => "features",
+            Self::Conntrack => "conntrack",
+            Self::Ipv4 => "ipv4",
+            Self::Ipv6 => "ipv6",
+            Self::Forward => "forward",
+            Self::Input => "input",
+            Self::Bridge => "bridge",
+            Self::Table => "table",
+            Self::StateDir => "state-dir",
+        }
+    }
+}
+
+/// Why nothing can be said.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum CheckError {
+    /// The namespace, or netlink there.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// The namespace cannot be entered, or no thread made.
+    #[error("cannot look into the network namespace: {0}")]
+    Enter(io::Error),
+}
+
+/// Looks at everything in a network namespace.
+///
+/// # Errors
+/// See [`CheckError`]; what cannot be found out about a single thing is a finding.
+pub fn check(netns: &Netns, state_folder: &Path) -> Result<Vec<Finding>, CheckError> {
+    let namespace = netns.open().map_err(EngineError::from)?;
+    // Settings under /proc/sys are those of the namespace of the thread that reads them.
+    thread::scope(|scope| {
+        let looking = thread::Builder::new().spawn_scoped(scope, move || {
+            if let Some(namespace) = namespace {
+                setns(namespace, CloneFlags::CLONE_NEWNET)
+                    .map_err(|errno| CheckError::Enter(errno.into()))?;
+            }
+            look(netns, state_folder)
+        });
+        looking
+            .map_err(CheckError::Enter)?
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn look(netns: &Netns, state_folder: &Path) -> Result<Vec<Finding>, CheckError> {
+    let mut findings = vec![kernel::version()];
+    match Connection::open() {
+        Ok(mut connection) => {
+            findings.push(kernel::features(&mut connection));
+            findings.push(sysctl::conntrack());
+            findings.push(sysctl::ipv4());
+            findings.push(sysctl::ipv6());
+            findings.extend(chains::look(&mut connection));
+            findings.push(bridges::look());
+            findings.extend(owner::look(&mut connection, netns, state_folder));
+        }
+        Err(error) => findings.push(Finding {
+            check: Check::Features,
+            level: Level::Problem,
+            message: format!("nf_tables cannot be used at all: {error}"),
+        }),
+    }
+    findings.push(state_dir::look(state_folder));
+    Ok(findings)
+}
+
+fn finding(check: Check, level: Level, message: impl Into<String>) -> Finding {
+    Finding {
+        check,
+        level,
+        message: message.into(),
+    }
+}
