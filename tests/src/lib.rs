@@ -2,6 +2,8 @@
 #![forbid(unsafe_code)]
 
 pub mod committer;
+pub mod control_plane;
+pub mod differential;
 pub mod engine;
 pub mod flood;
 pub mod folder;

@@ -3,6 +3,8 @@
 mod arrows;
 mod bench;
 mod ci;
+mod control_plane;
+mod differential;
 mod nft_versions;
 mod packages;
 mod policy;
@@ -36,6 +38,10 @@ enum Task {
     CheckPolicy,
     /// Fetch the nft releases that listings are tested with, into a cache outside the tree
     NftVersions,
+    /// A real etcd, kube-apiserver and kube-proxy, which some tests run beside kproxy
+    ControlPlane(control_plane::Args),
+    /// Compare kproxy with the real kube-proxy, probe by probe (as root)
+    Differential(differential::Args),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -46,5 +52,7 @@ fn main() -> anyhow::Result<()> {
         Task::CheckArrows => arrows::check(),
         Task::CheckPolicy => policy::check(),
         Task::NftVersions => nft_versions::run(),
+        Task::ControlPlane(args) => control_plane::run(&args),
+        Task::Differential(args) => differential::run(&args),
     }
 }

@@ -8,7 +8,13 @@ use anyhow::{Result, bail};
 use crate::sh;
 
 /// Program → package that brings it.
-const NEEDED: &[(&str, &str)] = &[("nft", "nftables"), ("strace", "strace")];
+const NEEDED: &[(&str, &str)] = &[
+    ("curl", "curl"),
+    ("nft", "nftables"),
+    ("openssl", "openssl"),
+    ("setpriv", "util-linux"),
+    ("strace", "strace"),
+];
 
 /// Installs what is missing, when that is possible; otherwise names it.
 pub(crate) fn ensure() -> Result<()> {

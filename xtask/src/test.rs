@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-use crate::{nft_versions, packages, sh};
+use crate::{control_plane, nft_versions, packages, sh};
 
 #[derive(clap::Args, Default)]
 pub(crate) struct Args {
@@ -20,6 +20,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     packages::ensure()?;
     nft_versions::run()?;
+    control_plane::ensure()?;
     let skips = sh::root().join("target/skipped-tests.txt");
     std::fs::create_dir_all(sh::root().join("target"))?;
     std::fs::write(&skips, "")?;

@@ -41,7 +41,7 @@ pub struct Scenario {
 }
 
 /// The node in the middle.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct NodeSpec {
     /// Its name in the manifests.

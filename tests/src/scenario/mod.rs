@@ -12,3 +12,4 @@ mod run;
 pub use expect::{Expected, Target};
 pub use file::{Case, Family, NodeSpec, Opened, Scenario, SourceSeen, Step};
 pub use run::run;
+pub(crate) use run::served;

@@ -42,10 +42,9 @@ pub fn run(path: &Path, family: Family) -> Result<usize> {
     }
     let topology = builder.build()?;
     for (host, ports) in &scenario.serve {
-        for served in ports {
-            let (transport, port) = served.split_once(' ').context("serve: PROTOCOL PORT")?;
-            let transport: Transport = transport.parse().map_err(anyhow::Error::msg)?;
-            topology.serve(host, transport, port.parse()?)?;
+        for port in ports {
+            let (host, transport, port) = served(host, port)?;
+            topology.serve(&host, transport, port)?;
         }
     }
     let folder = Folder::new()?;
@@ -79,6 +78,13 @@ pub fn run(path: &Path, family: Family) -> Result<usize> {
     );
     ensure!(judged > 0, "{} judges nothing", path.display());
     Ok(judged)
+}
+
+/// Host, protocol and port of an entry under `serve`: `tcp 80`.
+pub(crate) fn served(host: &str, written: &str) -> Result<(String, Transport, u16)> {
+    let (transport, port) = written.split_once(' ').context("serve: PROTOCOL PORT")?;
+    let transport = transport.parse().map_err(anyhow::Error::msg)?;
+    Ok((host.to_owned(), transport, port.parse()?))
 }
 
 impl Running {

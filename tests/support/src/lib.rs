@@ -1,7 +1,8 @@
 //! What tests of several crates share: private network namespaces, honest skipping, the nft releases
-//! and their recorded bytes.
+//! and their recorded bytes, the programs of a control plane.
 #![forbid(unsafe_code)]
 
+pub mod control_plane;
 pub mod golden;
 pub mod nft;
 

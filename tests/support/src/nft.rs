@@ -60,7 +60,7 @@ fn installed(path: PathBuf) -> Option<Nft> {
     Some(nft)
 }
 
-fn cache_dir() -> Option<PathBuf> {
+pub(crate) fn cache_dir() -> Option<PathBuf> {
     let chosen = std::env::var_os("KPROXY_CACHE").map(PathBuf::from);
     chosen.or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache/kproxy")))
 }

@@ -1,0 +1,39 @@
+//! `cargo xtask differential`: the real kube-proxy as oracle.
+
+use anyhow::Result;
+use clap::Parser;
+use e2e::differential::{Campaign, scenario_files};
+
+/// Sends the same probes through the real kube-proxy and through kproxy and compares what becomes
+/// of them
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask differential")]
+struct Cli {
+    /// A scenario file, by its name without `.yaml`; may be given more than once
+    #[arg(long)]
+    scenario: Vec<String>,
+    /// Made-up histories to run
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    random: u64,
+    /// Makes the first of them, the number after it the next, and so on
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+    /// All scenario files; then a row of docs/DIFFERENCES.md that excuses nothing is a failure
+    #[arg(long)]
+    all: bool,
+}
+
+fn main() -> Result<()> {
+    let cli = Cli::parse();
+    let files = if cli.all {
+        scenario_files(&[])?
+    } else if cli.scenario.is_empty() {
+        Vec::new()
+    } else {
+        scenario_files(&cli.scenario)?
+    };
+    let mut campaign = Campaign::start()?;
+    campaign.scenarios(&files)?;
+    campaign.random(cli.random, cli.seed)?;
+    campaign.finish(cli.all)
+}

@@ -1,0 +1,98 @@
+//! A program in a network namespace.
+
+use core::time::Duration;
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+};
+
+use anyhow::{Context as _, Result};
+use kproxy::lab::Namespace;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open},
+};
+
+/// How long it may take to end when asked to.
+const GRACE: Duration = Duration::from_secs(10);
+/// Lines shown of a log.
+const TAIL: usize = 20;
+
+/// See the module. Ended when dropped; killed by the kernel should this process be.
+#[derive(Debug)]
+pub(super) struct Program {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Program {
+    /// Starts a program whose output goes to the file `log`, behind what is there.
+    pub(super) fn start(namespace: &Namespace, command: Command, log: &Path) -> Result<Self> {
+        let name = command.get_program().to_string_lossy().into_owned();
+        // The parent is the namespace's thread, which ends with the namespace.
+        let mut guarded = Command::new("setpriv");
+        guarded
+            .args(["--pdeathsig", "KILL", "--"])
+            .arg(command.get_program())
+            .args(command.get_args());
+        for (key, value) in command.get_envs() {
+            match value {
+                Some(value) => guarded.env(key, value),
+                None => guarded.env_remove(key),
+            };
+        }
+        let file = File::options().create(true).append(true).open(log)?;
+        guarded
+            .stdin(Stdio::null())
+            .stdout(file.try_clone()?)
+            .stderr(file);
+        let child = namespace
+            .run(move || guarded.spawn())?
+            .with_context(|| format!("start {name}"))?;
+        Ok(Self {
+            child,
+            log: log.to_owned(),
+        })
+    }
+
+    /// How it ended, if it has.
+    pub(super) fn ended(&mut self) -> Result<Option<ExitStatus>> {
+        Ok(self.child.try_wait()?)
+    }
+
+    /// All of its log.
+    pub(super) fn log(&self) -> Result<String> {
+        fs::read_to_string(&self.log).with_context(|| self.log.display().to_string())
+    }
+
+    /// The end of its log.
+    pub(super) fn tail(&self) -> Result<String> {
+        let log = self.log()?;
+        let lines: Vec<_> = log.lines().collect();
+        let from = lines.len().saturating_sub(TAIL);
+        Ok(lines.get(from..).unwrap_or_default().join("\n"))
+    }
+
+    /// Asks it to end and waits until it has; kills it when it does not.
+    pub(super) fn stop(&mut self) -> Result<ExitStatus> {
+        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
+            && self.child.try_wait()?.is_none()
+        {
+            let gone = pidfd_open(pid, PidfdFlags::empty())?;
+            kill_process(pid, Signal::TERM)?;
+            let mut descriptors = [PollFd::new(&gone, PollFlags::IN)];
+            if poll(&mut descriptors, Some(&Timespec::try_from(GRACE)?))? == 0 {
+                self.child.kill()?;
+            }
+        }
+        Ok(self.child.wait()?)
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // What cannot be stopped here is killed when its namespace ends.
+        let _ = self.stop();
+    }
+}
