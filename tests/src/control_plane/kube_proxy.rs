@@ -139,11 +139,11 @@ impl KubeProxy {
         }
     }
 
-    /// Sum of a metric over its labels.
+    /// Sum of a metric over its labels; `None` if it has no value yet.
     ///
     /// # Errors
-    /// When it cannot be read, or there is none of that name.
-    pub fn metric(&self, name: &str) -> Result<f64> {
+    /// When it cannot be read.
+    pub fn metric(&self, name: &str) -> Result<Option<f64>> {
         let metrics = self.metrics()?;
         let values: Vec<f64> = metrics
             .lines()
@@ -153,8 +153,7 @@ impl KubeProxy {
                 (labels.is_empty() || labels.starts_with('{')).then(|| value.parse().ok())?
             })
             .collect();
-        ensure!(!values.is_empty(), "kube-proxy has no metric {name}");
-        Ok(values.iter().sum())
+        Ok((!values.is_empty()).then(|| values.iter().sum()))
     }
 
     /// Fails if a sync or a clean-up has failed.
@@ -166,9 +165,15 @@ impl KubeProxy {
             "kubeproxy_sync_proxy_rules_nftables_sync_failures_total",
             "kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total",
         ] {
-            let failures = self.metric(counter)?;
+            // A counter that has not counted yet is not shown.
+            let failures = self.metric(counter)?.unwrap_or_default();
             ensure!(failures == 0.0, "{counter} is {failures}");
         }
+        let synced = self.metric("kubeproxy_sync_proxy_rules_last_timestamp_seconds")?;
+        ensure!(
+            synced.is_some_and(|time| time > 0.0),
+            "kube-proxy has not synced"
+        );
         Ok(())
     }
 
@@ -232,6 +237,10 @@ impl KubeProxy {
         stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n")?;
         let mut text = String::new();
         stream.read_to_string(&mut text)?;
+        ensure!(
+            text.starts_with("HTTP/1.0 200"),
+            "kube-proxy's metrics: {text}"
+        );
         Ok(text)
     }
 }
