@@ -37,6 +37,9 @@ pub struct BatchOptions {
     /// The kernel has the DESTROY messages (Linux 6.3). Without them, destroying tables, chains
     /// and sets is adding and deleting them in one batch.
     pub destroy: bool,
+    /// Every element gets a message of its own: the kernel names the first bad element of each
+    /// message, and so all of them. Longer and slower; for a batch that was refused.
+    pub isolate: bool,
 }
 
 impl Default for BatchOptions {
@@ -44,6 +47,7 @@ impl Default for BatchOptions {
         Self {
             split: false,
             destroy: true,
+            isolate: false,
         }
     }
 }
@@ -60,6 +64,13 @@ impl BatchOptions {
     #[must_use]
     pub fn destroy(mut self, destroy: bool) -> Self {
         self.destroy = destroy;
+        self
+    }
+
+    /// Sets [`Self::isolate`].
+    #[must_use]
+    pub fn isolate(mut self, isolate: bool) -> Self {
+        self.isolate = isolate;
         self
     }
 }
@@ -108,6 +119,12 @@ impl Batch {
             operations: 0,
             batch: NEXT_BATCH.fetch_add(1, Ordering::Relaxed),
         }
+    }
+
+    /// What it may do.
+    #[must_use]
+    pub fn options(&self) -> BatchOptions {
+        self.options
     }
 
     /// Closes the batch.

@@ -141,13 +141,14 @@ impl Lane {
     }
 
     /// Appends elements: to the last message as long as it is of the same kind and its list stays
-    /// below 64 KiB, then to new ones that `head` and `body` begin. Returns how many there were.
+    /// below 64 KiB, then to new ones that `head` and `body` begin; if `alone`, each to one of its
+    /// own. Returns how many there were.
     pub(crate) fn push_elements<'a, B, T, I>(
         &mut self,
         pool: &mut Pool,
         op: OpId,
-        head: &Head,
-        body: &B,
+        (head, body): (&Head, &B),
+        alone: bool,
         elements: I,
     ) -> Result<u32, EncodeError>
     where
@@ -161,12 +162,12 @@ impl Lane {
         };
         let before = self.elements;
         self.calls.push((before, op));
-        if !self.continues(head) {
+        if alone || !self.continues(head) {
             self.begin_elements(pool, op, head, body)?;
         }
         loop {
             // Fill the last message.
-            match self.fill(&mut element, &mut elements)? {
+            match self.fill(&mut element, &mut elements, alone)? {
                 Filled::All => break,
                 Filled::ListFull => self.begin_elements(pool, op, head, body)?,
                 Filled::BufferFull => self.relocate(pool),
@@ -212,11 +213,12 @@ impl Lane {
         })
     }
 
-    /// Appends `element` and those that follow it to the last message.
+    /// Appends `element` and those that follow it to the last message; if `alone`, only `element`.
     fn fill<T: PutElem>(
         &mut self,
         element: &mut T,
         rest: &mut impl Iterator<Item = T>,
+        alone: bool,
     ) -> Result<Filled, EncodeError> {
         let Self {
             chunks,
@@ -247,6 +249,9 @@ impl Lane {
                     match rest.next() {
                         Some(next) => *element = next,
                         None => break Ok(Filled::All),
+                    }
+                    if alone {
+                        break Ok(Filled::ListFull);
                     }
                 }
                 // A list of one that is too long can only be a broken element: `put_elem` has

@@ -31,5 +31,7 @@ mod policy;
 mod sync;
 
 pub use config::Config;
-pub use planner::{ExpectedRow, ExpectedSet, Next, Planner, RestoreError, RowCursor, Snapshot};
+pub use planner::{
+    ExpectedRow, ExpectedSet, Narrowed, Next, Planner, RestoreError, RowCursor, Snapshot,
+};
 pub use planning::takeover::Inventory;

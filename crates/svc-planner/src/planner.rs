@@ -4,7 +4,9 @@ mod assemble;
 mod expected;
 mod flows;
 mod mend;
+mod narrow;
 mod outcome;
+mod owner;
 mod rebuild;
 mod snapshot;
 
@@ -18,8 +20,6 @@ use crate::config::Config;
 use crate::kernel::set::SETS;
 use crate::kernel::{Kernel, RuleSettings};
 use crate::model::Model;
-use crate::model::address::Address;
-use crate::model::frontend::FrontendKey;
 use crate::object::Change;
 use crate::plan::{Family, Key, Transaction};
 use crate::planning::Placement;
@@ -30,7 +30,10 @@ use crate::policy::endpoint_selection::Selection;
 use crate::report::{PortName, Reason, Report};
 
 pub use expected::{ExpectedRow, ExpectedSet, RowCursor};
+pub use narrow::Narrowed;
 pub use snapshot::{RestoreError, Snapshot};
+
+use narrow::{Aside, Limit};
 
 /// What to do next.
 #[derive(Debug, Clone, PartialEq)]
@@ -88,6 +91,10 @@ pub struct Planner {
     /// The last transaction was not about leftovers: they may take their turn.
     leftovers_turn: bool,
     refused: HashMap<u32, Reason>,
+    /// Ports that the kernel refused, and when they are tried again.
+    aside: Aside,
+    /// Objects in one transaction at most, while the kernel refuses without saying what.
+    limit: Option<Limit>,
     /// The kernel may hold rows of Services that will not come.
     expects: bool,
     /// Number of the last draft.
@@ -122,6 +129,8 @@ impl Planner {
             leftovers: VecDeque::new(),
             leftovers_turn: true,
             refused: HashMap::new(),
+            aside: Aside::default(),
+            limit: None,
             expects: false,
             drafts: 0,
             committed: None,
@@ -171,18 +180,22 @@ impl Planner {
     pub fn committed(&mut self, now: Duration) {
         if let Some(draft) = self.in_flight.take() {
             self.committed = Some(self.next_state());
+            self.widen();
             self.finish(draft, ticks(now));
         }
     }
 
-    /// The transaction handed out is not in the kernel. A Service port that is to blame is set
-    /// aside until it changes.
-    pub fn rejected(&mut self, now: Duration, offender: Option<&PortName>) {
+    /// The transaction handed out is not in the kernel. Service ports that are to blame are set
+    /// aside until they change, or a good while has passed.
+    pub fn rejected(&mut self, now: Duration, offenders: &[PortName]) {
+        let now = ticks(now);
         if let Some(draft) = self.in_flight.take() {
-            self.take_back(draft, ticks(now));
+            self.take_back(draft, now);
         }
-        if let Some(id) = offender.and_then(|name| self.model.find_port(name)) {
-            self.set_aside(id);
+        for name in offenders {
+            if let Some(id) = self.model.find_port(name) {
+                self.set_aside(id, now);
+            }
         }
     }
 
@@ -200,33 +213,6 @@ impl Planner {
             node_name,
             ..config
         };
-    }
-
-    /// The Service port for which a row exists.
-    #[must_use]
-    pub fn owner(&self, key: &Key) -> Option<PortName> {
-        let family = self.model.family;
-        let frontend = |address, protocol, port| {
-            let id = self.model.frontends.find(&FrontendKey {
-                address,
-                protocol,
-                port,
-            })?;
-            Some(self.model.frontends.arena.at(id)?.owner.port)
-        };
-        let port = match *key {
-            Key::Frontend {
-                address,
-                protocol,
-                port,
-            } => frontend(Some(Address::new(family, address)?), protocol, port),
-            Key::NodePort { protocol, port } => frontend(None, protocol, port),
-            Key::Slot { group, .. } | Key::Group(group) => {
-                Some(self.kernel.groups.at(group)?.facts.owner)
-            }
-            _ => None,
-        };
-        self.model.port_name(port?)
     }
 
     /// Service ports that are not, or not fully, served, by name.

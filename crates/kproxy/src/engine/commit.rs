@@ -3,13 +3,11 @@
 use std::time::Instant;
 
 use nft_batch::{
-    Batch, BatchOptions, Errno, NotSent, NotSentReason, OpError, Outcome, Rejected, SealedBatch,
-    Transport,
+    Batch, BatchOptions, Errno, NotSent, NotSentReason, Outcome, SealedBatch, Transport,
 };
 use svc_planner::plan::{Key, KeyType, Transaction};
 use svc_planner::report::PortName;
 
-use super::fault::{Trouble, judge};
 use super::{Applied, Engine, EngineError, TABLE};
 use crate::lower::lower;
 
@@ -28,7 +26,7 @@ impl<T: Transport> Engine<T> {
             self.batch = None;
             (outcome, applied) = self.send(index, transaction)?;
         }
-        self.conclude(index, transaction, outcome)
+        self.conclude(index, transaction, outcome, applied.messages)
             .map(|committed| committed.then_some(applied))
     }
 
@@ -39,12 +37,14 @@ impl<T: Transport> Engine<T> {
         transaction: &Transaction,
     ) -> Result<(Outcome, Applied), EngineError> {
         let encoding = Instant::now();
-        let options = BatchOptions::default().split(self.split);
-        let mut batch = self.batch.take().unwrap_or_else(|| Batch::new(options));
+        let isolate = self.families.get(index).is_some_and(|it| it.isolate);
+        let options = BatchOptions::default().split(self.split).isolate(isolate);
+        let batch = self.batch.take().filter(|it| it.options() == options);
+        let mut batch = batch.unwrap_or_else(|| Batch::new(options));
         batch.clear();
         if let Err(error) = lower(transaction, TABLE, &mut batch, &mut self.lowered) {
             self.batch = Some(batch);
-            self.reject(index, None);
+            self.reject(index, &[]);
             return Err(error.into());
         }
         let mut sealed = batch.seal();
@@ -65,6 +65,7 @@ impl<T: Transport> Engine<T> {
         index: usize,
         transaction: &Transaction,
         outcome: Outcome,
+        messages: u32,
     ) -> Result<bool, EngineError> {
         let partly = outcome.progress().committed > 0 && !outcome.is_committed();
         match outcome {
@@ -73,7 +74,7 @@ impl<T: Transport> Engine<T> {
                 Ok(true)
             }
             Outcome::Rejected(rejected) => {
-                self.rejected(index, transaction, &rejected, partly)?;
+                self.rejected(index, transaction, &rejected, messages)?;
                 Ok(false)
             }
             Outcome::Unknown(unknown) => {
@@ -82,7 +83,7 @@ impl<T: Transport> Engine<T> {
                     self.accept(index);
                     return Ok(true);
                 }
-                self.reject(index, None);
+                self.reject(index, &[]);
                 // Sent again it would do the same, or show that the table is another one.
                 there?;
                 let unknown = Outcome::Unknown(unknown);
@@ -94,8 +95,16 @@ impl<T: Transport> Engine<T> {
                 }
                 Ok(false)
             }
+            Outcome::NotSent(NotSent {
+                reason: NotSentReason::Send(Errno::ENOBUFS | Errno::ENOMEM),
+                ..
+            }) if !partly => {
+                // Half as much may find memory.
+                self.not_sent(index, &outcome.to_string())?;
+                Ok(false)
+            }
             other => {
-                self.reject(index, None);
+                self.reject(index, &[]);
                 if partly {
                     self.rebuild(index)?;
                 }
@@ -104,54 +113,8 @@ impl<T: Transport> Engine<T> {
         }
     }
 
-    fn rejected(
-        &mut self,
-        index: usize,
-        transaction: &Transaction,
-        rejected: &Rejected,
-        partly: bool,
-    ) -> Result<(), EngineError> {
-        let Some(error) = rejected.errors.first() else {
-            self.reject(index, None);
-            return Err(EngineError::NotCommitted("rejected".to_owned()));
-        };
-        let fail = || EngineError::Rejected(Box::new(error.clone()));
-        if error.errno == Errno::EPERM {
-            self.reject(index, None);
-            return Err(fail());
-        }
-        let trouble = judge(error);
-        let offender = match trouble {
-            Trouble::Damage => None,
-            Trouble::Content => self.offender(index, transaction, error),
-        };
-        if let (Some(offender), false) = (&offender, partly) {
-            tracing::error!(service = %offender, "set aside: {error}");
-            self.reject(index, Some(offender));
-            return Ok(());
-        }
-        self.reject(index, None);
-        if self.is_rebuilt(index) {
-            return Err(fail());
-        }
-        tracing::warn!(family = ?transaction.family, "starting over beside the table: {error}");
-        self.rebuild(index)
-    }
-
-    /// The Service port whose row was refused.
-    fn offender(
-        &self,
-        index: usize,
-        transaction: &Transaction,
-        error: &OpError,
-    ) -> Option<PortName> {
-        let element = error.element.as_ref()?;
-        let key = self.lowered.key(transaction, error.op?, element.index)?;
-        self.families.get(index)?.planner.owner(key)
-    }
-
     /// Rebuilt, and nothing committed since: another rebuild at once will not help.
-    fn is_rebuilt(&self, index: usize) -> bool {
+    pub(super) fn is_rebuilt(&self, index: usize) -> bool {
         self.families.get(index).is_some_and(|state| state.rebuilt)
     }
 
@@ -160,14 +123,18 @@ impl<T: Transport> Engine<T> {
         if let Some(state) = self.families.get_mut(index) {
             state.planner.committed(now);
             state.rebuilt = false;
+            state.isolate = false;
+            for suspect in state.suspects.drain(..) {
+                tracing::error!(service = %suspect, "set aside: the kernel refused it alone");
+            }
             state.unsaved = true;
         }
     }
 
-    fn reject(&mut self, index: usize, offender: Option<&PortName>) {
+    pub(super) fn reject(&mut self, index: usize, offenders: &[PortName]) {
         let now = self.clock.now();
         if let Some(state) = self.families.get_mut(index) {
-            state.planner.rejected(now, offender);
+            state.planner.rejected(now, offenders);
         }
     }
 

@@ -7,6 +7,7 @@ use nft_batch::{Errno, OpError, OpenError, QueryError};
 use thiserror::Error;
 
 use super::NetnsError;
+use super::refusal::is_about_the_whole;
 use crate::lower::LowerError;
 
 /// Why the engine could not do its work.
@@ -68,8 +69,12 @@ fn hint(error: &OpenError) -> &'static str {
 /// What a refused transaction says about the world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trouble {
+    /// We may not change the table: no privilege, or somebody owns it.
+    Privilege,
     /// The table is not what the planner believes.
     Damage,
+    /// The kernel does not say what in the transaction is bad.
+    Whole,
     /// The transaction itself is bad.
     Content,
 }
@@ -77,9 +82,11 @@ pub enum Trouble {
 /// Missing and surplus objects mean that somebody changed the table.
 pub(super) fn judge(error: &OpError) -> Trouble {
     match error.errno {
+        Errno::EPERM => Trouble::Privilege,
         Errno::ENOENT | Errno::EEXIST | Errno::EBUSY | Errno::ENFILE | Errno::EOPNOTSUPP => {
             Trouble::Damage
         }
+        _ if is_about_the_whole(error) => Trouble::Whole,
         _ => Trouble::Content,
     }
 }

@@ -16,6 +16,7 @@ mod fault;
 mod inventory;
 mod kernel;
 mod netns;
+mod refusal;
 mod saver;
 mod state;
 mod timing;
@@ -38,7 +39,7 @@ use nft_batch::{Batch, Connection, Errno, Socket, Transport};
 use nl_codec::nft::{Elem, Value};
 use svc_planner::object::{Change, EndpointSlice};
 use svc_planner::plan::{Family, Key, KeyType, Transaction};
-use svc_planner::report::Report;
+use svc_planner::report::{PortName, Report};
 use svc_planner::{Config, Next, Planner, RestoreError};
 
 use crate::lower::{Lowered, key_bytes, nf_family};
@@ -103,6 +104,11 @@ struct FamilyState {
     settle: Duration,
     /// Rebuilt and not yet committed since: a second failure is not for want of a rebuild.
     rebuilt: bool,
+    /// Refused because of some rows, and not yet committed since: the kernel is to name each.
+    isolate: bool,
+    /// Service ports set aside because each was refused alone, and nothing was committed since: it may
+    /// be the kernel that fails.
+    suspects: Vec<PortName>,
     /// Committed since the state was saved.
     unsaved: bool,
 }
@@ -139,6 +145,8 @@ impl<T: Transport> Engine<T> {
                 settle: config.settle,
                 config,
                 rebuilt: false,
+                isolate: false,
+                suspects: Vec::new(),
                 unsaved: false,
             }
         });

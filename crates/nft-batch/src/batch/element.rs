@@ -111,6 +111,7 @@ impl Batch {
             pool,
             sets,
             names,
+            options,
             ..
         } = self;
         let Some((entry, lane)) = entry_and_lane(sets, lanes, set.index, at) else {
@@ -120,7 +121,8 @@ impl Batch {
         let id = if additions { set.id } else { None };
         let body = element_list(entry, names, id);
         let mark = lane.mark();
-        if let Err(error) = lane.push_elements(pool, op, &head(entry.family), &body, elements) {
+        let message = (&head(entry.family), &body);
+        if let Err(error) = lane.push_elements(pool, op, message, options.isolate, elements) {
             lane.truncate(&mark);
             return Err(BatchError::Encode { what, error });
         }

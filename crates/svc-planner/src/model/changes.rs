@@ -195,6 +195,7 @@ impl Model {
         self.release_frontends(id);
         if let Some(port) = self.ports.at_mut(id) {
             port.service = NONE;
+            port.set_aside = false;
             self.names.release(port.name);
             self.queue(id);
         }

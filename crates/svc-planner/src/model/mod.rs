@@ -111,6 +111,16 @@ impl Model {
         }
     }
 
+    /// Puts a port at the front of the queue.
+    pub(crate) fn queue_first(&mut self, id: u32) {
+        if let Some(port) = self.ports.at_mut(id)
+            && !port.queued
+        {
+            port.queued = true;
+            self.queue.push_front(id);
+        }
+    }
+
     /// Queues all ports: something changed that concerns every Service.
     pub(crate) fn queue_all(&mut self) {
         for id in 0..self.ports.end() {

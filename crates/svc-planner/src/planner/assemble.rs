@@ -79,7 +79,8 @@ impl Planner {
         let due = self.due.front().map(|(time, _)| *time);
         let parked = self.parked.front().map(|(time, _)| *time);
         let leftovers = self.leftovers.front().map(|(time, _)| *time);
-        match [due, parked, leftovers].into_iter().flatten().min() {
+        let aside = self.aside.next();
+        match [due, parked, leftovers, aside].into_iter().flatten().min() {
             Some(time) => Next::WaitUntil(Duration::from_nanos(time)),
             None => Next::Idle,
         }
@@ -170,7 +171,8 @@ impl Planner {
             }
         };
         // Half a chunk at least, however much else there is to do.
-        let limit = self.config.chunk.max(draft.rows() + self.config.chunk / 2);
+        let part = self.limit.map_or(self.config.chunk, |limit| limit.items);
+        let limit = part.max(draft.rows() + part.div_ceil(2));
         let (set, cursor) = (growth.set, growth.cursor);
         growth.cursor = self.work(draft, now).copy_rows(set, cursor, limit);
         draft.step = Step::Grow(growth);
@@ -206,22 +208,37 @@ impl Planner {
             (false, _) => work.refresh_rules(fixed),
         }
         work.set_node_rows();
-        while work.draft.rows() < chunk
+        let limit = self.limit.map_or(usize::MAX, |limit| limit.items);
+        if self.limit.is_some() && !work.draft.is_empty() {
+            // What fails is to be found: one thing at a time.
+            return;
+        }
+        while work.draft.has_room(chunk, limit)
             && let Some((_, due)) = self.due.pop_front_if(|(time, _)| *time <= now)
         {
+            let before = work.draft.size();
             work.retire(due);
+            work.draft.count_item(before, None);
+        }
+        while let Some(id) = self.aside.pop(now) {
+            if let Some(port) = work.model.ports.at_mut(id) {
+                port.set_aside = false;
+                work.model.queue(id);
+            }
         }
         while let Some((_, ports)) = self.parked.pop_front_if(|(time, _)| *time <= now) {
             for id in ports {
                 work.model.queue(id);
             }
         }
-        while work.draft.rows() < chunk
+        while work.draft.has_room(chunk, limit)
             && let Some(id) = work.model.lost_frontends.pop()
         {
+            let before = work.draft.size();
             work.drop_frontend(id);
+            work.draft.count_item(before, None);
         }
-        while work.draft.rows() < chunk
+        while work.draft.has_room(chunk, limit)
             && let Some(id) = work.model.queue.pop_front()
         {
             let Some(port) = work.model.ports.at_mut(id) else {
@@ -232,7 +249,10 @@ impl Planner {
                 continue;
             }
             self.refused.remove(&id);
-            match work.plan_port(id) {
+            let before = work.draft.size();
+            let planned = work.plan_port(id);
+            work.draft.count_item(before, Some(id));
+            match planned {
                 Planned::Done => work.draft.ports.push(id),
                 Planned::Partly(reason) => {
                     work.draft.ports.push(id);
@@ -249,10 +269,12 @@ impl Planner {
                 }
             }
         }
-        while work.draft.rows() < chunk
+        while work.draft.has_room(chunk, limit)
             && let Some(id) = work.model.lost_cluster_ips.pop()
         {
+            let before = work.draft.size();
             work.drop_cluster_ip(id);
+            work.draft.count_item(before, None);
         }
     }
 }

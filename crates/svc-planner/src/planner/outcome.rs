@@ -57,6 +57,7 @@ impl Planner {
             }
         }
         for id in draft.ports.drain(..) {
+            self.aside.forget(id);
             if self.model.ports.at(id).is_some_and(|port| port.is_gone()) {
                 self.model.ports.remove(id);
             } else {
@@ -88,8 +89,11 @@ impl Planner {
         for due in draft.consumed.drain(..) {
             self.due.push_front((now, due));
         }
-        for port in draft.ports.drain(..).chain(draft.parked.drain(..)) {
-            self.model.queue(port);
+        for port in draft.parked.drain(..).rev() {
+            self.model.queue_first(port);
+        }
+        for port in draft.ports.drain(..).rev() {
+            self.model.queue_first(port);
         }
         match core::mem::replace(&mut draft.step, Step::Rows) {
             Step::Mend(found, _) => self.damaged = Some(found),
@@ -108,14 +112,6 @@ impl Planner {
     fn keep(&mut self, mut draft: Box<Draft>) {
         draft.clear();
         self.spare_draft = Some(draft);
-    }
-
-    /// A port is not planned until it changes.
-    pub(super) fn set_aside(&mut self, id: u32) {
-        if let Some(port) = self.model.ports.at_mut(id) {
-            port.set_aside = true;
-            self.refused.insert(id, Reason::SetAside);
-        }
     }
 
     fn finish_step(&mut self, step: Step, now: u64) {

@@ -35,6 +35,8 @@ impl Planner {
         self.growth = None;
         self.leftovers.clear();
         self.refused.clear();
+        self.aside.clear();
+        self.limit = None;
         self.committed = None;
         self.damaged = None;
         let is_empty = found.chains.is_empty() && found.sets.is_empty();

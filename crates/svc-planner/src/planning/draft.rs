@@ -144,6 +144,10 @@ pub(crate) struct Draft {
     pub(crate) parked: Vec<u32>,
     /// What it does besides rows.
     pub(crate) step: Step,
+    /// Objects something is done about: ports, and what is looked at again.
+    pub(crate) items: usize,
+    /// The port, if that is the only one.
+    pub(crate) only_port: Option<u32>,
     count: usize,
 }
 
@@ -168,6 +172,8 @@ impl Draft {
             emptied_cluster_ips: Vec::new(),
             parked: Vec::new(),
             step: Step::Rows,
+            items: 0,
+            only_port: None,
             count: 0,
         }
     }
@@ -192,6 +198,8 @@ impl Draft {
         self.consumed.clear();
         self.numbers().into_iter().for_each(Vec::clear);
         self.step = Step::Rows;
+        self.items = 0;
+        self.only_port = None;
         self.count = 0;
     }
 
@@ -277,6 +285,25 @@ impl Draft {
     /// Rows deleted and added so far.
     pub(crate) const fn rows(&self) -> usize {
         self.count
+    }
+
+    /// How much it does: grows with each change but those of rules.
+    pub(crate) const fn size(&self) -> usize {
+        let tx = &self.transaction;
+        self.count + tx.add_chains.len() + tx.flush_chains.len() + tx.delete_chains.len()
+    }
+
+    /// Counts an object if something is done about it, given the [size](Self::size) before.
+    pub(crate) const fn count_item(&mut self, before: usize, port: Option<u32>) {
+        if self.size() != before {
+            self.items += 1;
+            self.only_port = if self.items == 1 { port } else { None };
+        }
+    }
+
+    /// Is there room for another object, given the greatest numbers of rows and of objects?
+    pub(crate) const fn has_room(&self, rows: usize, items: usize) -> bool {
+        self.count < rows && self.items < items
     }
 
     /// Does it change anything in the kernel?

@@ -124,7 +124,7 @@ impl Driver {
                 .set_faults(|_| Some(Fault::Reject(Errno::Enomem)));
             self.kernel.apply(&transaction, self.now).unwrap_err();
             self.kernel.clear_faults();
-            self.planner.rejected(self.now, None);
+            self.planner.rejected(self.now, &[]);
             self.planner.recycle(transaction);
         }
     }

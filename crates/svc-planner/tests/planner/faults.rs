@@ -100,7 +100,7 @@ fn lost_replies_are_resolved_by_the_state_row() {
                         driver.planner.committed(driver.now);
                         assert_eq!(driver.planner.state(), Some(key));
                     } else {
-                        driver.planner.rejected(driver.now, None);
+                        driver.planner.rejected(driver.now, &[]);
                         driver.commit();
                     }
                     unknown += 1;
@@ -148,7 +148,9 @@ fn a_culprit_is_set_aside_until_it_changes() {
         protocol: Protocol::Tcp,
     };
     assert_eq!(culprit, expected);
-    driver.planner.rejected(driver.now, Some(&culprit));
+    driver
+        .planner
+        .rejected(driver.now, core::slice::from_ref(&culprit));
     driver.drain();
     let reports = driver.planner.reports();
     assert_eq!(reports.len(), 1);

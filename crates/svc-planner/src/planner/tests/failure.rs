@@ -19,7 +19,7 @@ fn a_rejected_transaction_leaves_no_trace() {
         let Next::Commit(transaction) = bench.planner.next(bench.now) else {
             panic!("nothing to commit");
         };
-        bench.planner.rejected(bench.now, None);
+        bench.planner.rejected(bench.now, &[]);
         let rows = transaction.rows();
         assert!(
             previous.is_none_or(|previous| previous == rows),
@@ -52,8 +52,10 @@ fn an_offender_is_set_aside_until_it_changes() {
     let change = &transaction.elements[0];
     assert_eq!(&*change.set, "endpoints");
     let offender = bench.planner.owner(&change.delete[0]).unwrap();
-    bench.planner.rejected(bench.now, Some(&offender));
-    bench.drain();
+    bench
+        .planner
+        .rejected(bench.now, core::slice::from_ref(&offender));
+    bench.settle();
     let [report] = &bench.planner.reports()[..] else {
         panic!("one report");
     };
@@ -65,8 +67,81 @@ fn an_offender_is_set_aside_until_it_changes() {
     assert_eq!(moved.iter().filter(|moved| **moved).count(), 1);
     let text = offender.service.name;
     bench.apply(slice(&text, &text, &["10.0.0.4"]));
+    bench.settle();
+    assert_eq!(bench.planner.reports(), []);
+}
+
+#[test]
+fn what_is_set_aside_is_tried_again_after_ever_longer_pauses() {
+    let mut bench = Bench::new(config());
+    for (text, ip) in [("a", "10.96.0.1"), ("b", "10.96.0.2")] {
+        bench.apply(Change::Service(service(text, ip)));
+        bench.apply(slice(text, text, &["10.0.0.1"]));
+    }
+    bench.drain();
+    let both = ["a", "b"].map(|service| PortName {
+        service: name(service),
+        port: "http".into(),
+        protocol: Protocol::Tcp,
+    });
+    for text in ["a", "b"] {
+        bench.apply(slice(text, text, &["10.0.0.3"]));
+    }
+    let mut pauses = Vec::new();
+    for _ in 0..8 {
+        let start = bench.now;
+        loop {
+            match bench.planner.next(bench.now) {
+                Next::Commit(_) => break,
+                Next::WaitUntil(time) => bench.now = time,
+                next => panic!("{next:?}, but both are tried again, together"),
+            }
+        }
+        pauses.push((bench.now - start).as_secs().div_ceil(60));
+        bench.planner.rejected(bench.now, &both);
+        assert_eq!(bench.planner.reports().len(), 2);
+    }
+    // Minutes, up to a full one.
+    assert_eq!(pauses, [0, 2, 2, 4, 8, 16, 32, 64]);
+    // In the end it works.
     bench.drain();
     assert_eq!(bench.planner.reports(), []);
+    assert_eq!(bench.balances("10.96.0.2"), ["10.0.0.3:8080"]);
+    assert_eq!(bench.planner.next(bench.now), Next::Idle);
+}
+
+#[test]
+fn what_was_set_aside_and_is_gone_leaves_nothing() {
+    let mut bench = Bench::new(config());
+    bench.apply(Change::Service(service("a", "10.96.0.1")));
+    bench.apply(slice("a", "a", &["10.0.0.1@"]));
+    bench.drain();
+    bench.apply(slice("a", "a", &["10.0.0.2@"]));
+    assert!(matches!(bench.planner.next(bench.now), Next::Commit(_)));
+    let key = Key::Hairpin {
+        address: "10.0.0.2".parse().unwrap(),
+        protocol: Protocol::Tcp,
+        port: 8080,
+    };
+    let owners = bench.planner.owners(&key);
+    let address = Key::Address("10.96.0.1".parse().unwrap());
+    assert_eq!(owners, bench.planner.owners(&address));
+    assert_eq!(owners.len(), 1);
+    bench.planner.rejected(bench.now, &owners);
+    bench.settle();
+    bench.apply(Change::ServiceGone(name("a")));
+    bench.apply(Change::EndpointSliceGone(name("a")));
+    bench.drain();
+    for set in [
+        "services",
+        "endpoints",
+        "cluster-ips",
+        "hairpin-connections",
+    ] {
+        assert_eq!(bench.set(set), BTreeMap::new(), "{set}");
+    }
+    assert_eq!(bench.planner.reports(), []);
+    assert_eq!(bench.planner.next(bench.now), Next::Idle);
 }
 
 #[test]

@@ -210,7 +210,7 @@ fn what_was_rejected_is_told_when_it_is_in_force() {
         panic!("nothing to commit");
     };
     assert_eq!(bench.planner.take_flow_changes(), None);
-    bench.planner.rejected(bench.now, None);
+    bench.planner.rejected(bench.now, &[]);
     assert!(bench.planner.take_flow_changes().unwrap().is_empty());
     let told = bench.told([]);
     assert_eq!(serving(&told)[&frontend("10.96.0.10", Protocol::Udp)], [3]);

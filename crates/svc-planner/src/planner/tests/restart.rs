@@ -264,7 +264,7 @@ fn any_history_with_restarts_ends_in_the_wanted_state() {
                         continue;
                     };
                     if numbers.below(6) == 0 {
-                        bench.planner.rejected(bench.now, None);
+                        bench.planner.rejected(bench.now, &[]);
                         continue;
                     }
                     if let Err(error) = bench.kernel.apply(&transaction, bench.now) {
