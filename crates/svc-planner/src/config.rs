@@ -3,7 +3,9 @@
 use core::time::Duration;
 
 use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
 
+use crate::object::Protocol;
 use crate::plan::{Name, Route};
 
 /// Settings of a [`Planner`](crate::Planner).
@@ -19,6 +21,8 @@ pub struct Config {
     pub local: LocalDetector,
     /// Where node ports are served.
     pub node_port_addresses: NodePortAddresses,
+    /// What becomes of connections to node ports at loopback addresses.
+    pub localhost_node_ports: LocalhostNodePorts,
     /// Rows after which a transaction is closed; one Service port may exceed it.
     pub chunk: usize,
     /// How long a row, slot, chain or map outlives the commit that stopped its use: a packet may
@@ -49,6 +53,7 @@ impl Default for Config {
             masquerade_all: false,
             local: LocalDetector::None,
             node_port_addresses: NodePortAddresses::Primary,
+            localhost_node_ports: LocalhostNodePorts::Off,
             chunk: 16_000,
             hold: Duration::from_secs(1),
             settle: Duration::from_millis(5),
@@ -89,4 +94,32 @@ pub enum NodePortAddresses {
     All,
     /// Host addresses inside these prefixes; all if none is of this family.
     Prefixes(Vec<IpNet>),
+}
+
+/// What becomes of connections to node ports at loopback addresses, which cannot be translated to
+/// other hosts (KEP-6032, gate `KubeProxyNFTablesLocalhostNodePorts`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum LocalhostNodePorts {
+    /// Nothing: they reach whatever listens there.
+    #[default]
+    Off,
+    /// A process of ours listens on those of TCP
+    /// ([`Planner::take_listener_changes`](crate::Planner::take_listener_changes)); others are
+    /// counted and rejected.
+    Proxied,
+    /// All are counted and rejected.
+    Rejected,
+}
+
+impl LocalhostNodePorts {
+    /// Protocols of node ports that are rejected there.
+    #[must_use]
+    pub const fn rejected(self) -> &'static [Protocol] {
+        match self {
+            Self::Off => &[],
+            Self::Proxied => &[Protocol::Udp, Protocol::Sctp],
+            Self::Rejected => &[Protocol::Tcp, Protocol::Udp, Protocol::Sctp],
+        }
+    }
 }

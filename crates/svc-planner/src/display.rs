@@ -277,6 +277,8 @@ impl Display for Of<'_, Statement> {
             Statement::ScratchFromMap { key: fields, map } => {
                 write!(f, "meta priority set {} map @{map}", key(fields))
             }
+            Statement::L4Proto(protocol) => write!(f, "meta l4proto {protocol}"),
+            Statement::Counter => f.write_str("counter"),
             Statement::ScratchReset => f.write_str("meta priority set 0"),
             Statement::ScratchMask { mask } => {
                 write!(f, "meta priority set meta priority & {mask:#010x}")

@@ -452,6 +452,8 @@ pub enum Statement {
         /// Match when it does *not*.
         invert: bool,
     },
+    /// `meta l4proto protocol`
+    L4Proto(Protocol),
     /// `fib saddr type local`
     FibSaddrLocal,
     /// `fib daddr type local`
@@ -536,6 +538,8 @@ pub enum Statement {
         /// Map with [`DataType::Endpoint`].
         map: Name,
     },
+    /// `counter`: packets and bytes that got so far in the rule. Never ends it.
+    Counter,
     /// `jump chain`
     Jump(Name),
     /// `goto chain`

@@ -185,7 +185,7 @@ pub(super) fn fits(family: Family, address: IpAddr) -> bool {
 }
 
 #[inline]
-fn protocol_number(protocol: Protocol) -> u8 {
+pub(super) fn protocol_number(protocol: Protocol) -> u8 {
     protocol as u8
 }
 

@@ -8,16 +8,16 @@ use core::net::IpAddr;
 use ipnet::IpNet;
 use nft_batch::Batch;
 use nl_codec::nft::expr::{
-    AddrType, Bitwise, Cmp, CmpOp, Ct, CtKey, CtState, CtStatus, Dynset, DynsetOp, Fib, FibFlags,
-    FibResult, Immediate, Lookup, LookupFlags, Masq, Meta, MetaKey, Nat, NatFlags, NfProto, Numgen,
-    Payload, PayloadBase, Reject,
+    AddrType, Bitwise, Cmp, CmpOp, Counter, Ct, CtKey, CtState, CtStatus, Dynset, DynsetOp, Fib,
+    FibFlags, FibResult, Immediate, Lookup, LookupFlags, Masq, Meta, MetaKey, Nat, NatFlags,
+    NfProto, Numgen, Payload, PayloadBase, Reject,
 };
 use nl_codec::nft::udata::Udata;
 use nl_codec::nft::{self, Expr, Exprs, Register, Value, Verdict, VerdictCode};
 use smallvec::SmallVec;
 use svc_planner::plan::{Family, Field, Rule, Statement};
 
-use super::bytes::fits;
+use super::bytes::{fits, protocol_number};
 use super::{LowerError, nf_family};
 
 /// `ICMP_PORT_UNREACH`.
@@ -112,6 +112,11 @@ impl<'r> Lowering<'_, 'r> {
                 self.lookup(key, map, Some(first), None)?;
                 self.push(Meta::set(MetaKey::PRIORITY, first));
             }
+            Statement::L4Proto(protocol) => {
+                self.push(Meta::load(MetaKey::L4PROTO, first));
+                self.push(Cmp::eq(first, Value::u8(protocol_number(*protocol))));
+            }
+            Statement::Counter => self.push(Counter::default()),
             Statement::ScratchReset => {
                 self.push(Immediate::value(first, Value::u32_ne(0)));
                 self.push(Meta::set(MetaKey::PRIORITY, first));

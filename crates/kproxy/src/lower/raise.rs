@@ -17,9 +17,11 @@ use nl_codec::nft::expr::{
 use nl_codec::nft::set::SetFlags;
 use nl_codec::nft::udata;
 use nl_codec::nft::{self, Data, DataType as NftType, Expr, Register, Verdict, VerdictCode};
+use svc_planner::object::Protocol;
 use svc_planner::plan::{DataType, Family, Field, KeyType, Name, Rule, Set, Statement};
 use thiserror::Error;
 
+use super::bytes::protocol_number;
 use super::set::{data_type, key_type};
 
 /// What the planner does not write.
@@ -219,6 +221,7 @@ impl Raising<'_> {
             Expr::Reject(reject) if reject.reject_type? == RejectType::ICMP_UNREACH => {
                 self.state(Statement::Reject)
             }
+            Expr::Counter(_) => self.state(Statement::Counter),
             Expr::Masq(_) => self.state(Statement::Masquerade),
             _ => None,
         }
@@ -304,6 +307,11 @@ impl Raising<'_> {
             }
             Held::Mark { mask, xor: 0 } if invert && word == Some(0) => {
                 Statement::MarkSet { mask: *mask }
+            }
+            Held::Field(Field::L4Proto) if !invert => {
+                let number = value.first().copied()?;
+                let mut protocols = [Protocol::Tcp, Protocol::Udp, Protocol::Sctp].into_iter();
+                Statement::L4Proto(protocols.find(|it| protocol_number(*it) == number)?)
             }
             Held::AddrType(side) if !invert && word == Some(AddrType::LOCAL.0) => match side {
                 Side::Source => Statement::FibSaddrLocal,

@@ -297,6 +297,8 @@ impl Walk<'_> {
                     prefix,
                     invert,
                 } => self.came_by(name, *prefix) != *invert,
+                Statement::L4Proto(protocol) => self.ports.is_some_and(|(own, _)| own == *protocol),
+                Statement::Counter => true,
                 Statement::FibSaddrLocal => self.host.is_local(&self.packet.saddr),
                 Statement::FibDaddrLocal => self.host.is_local(&self.daddr),
                 Statement::MarkSet { mask } => self.mark & mask != 0,

@@ -154,7 +154,7 @@ impl Oracle {
                 Fate::NoEndpoint => {}
             }
         }
-        let verdict = if !fates.is_empty() {
+        let verdict = if !fates.is_empty() || self.rejects_localhost(packet) {
             Verdict::Rejected
         } else if self.is_judged_by_address(packet, host) {
             self.by_address(&packet.daddr)
@@ -162,6 +162,23 @@ impl Oracle {
             Verdict::Untouched { masqueraded: false }
         };
         BTreeSet::from([verdict])
+    }
+
+    /// Node ports do not lead on from loopback addresses.
+    fn rejects_localhost(&self, packet: &Packet) -> bool {
+        let Transport::Ports {
+            protocol,
+            destination,
+            ..
+        } = packet.transport
+        else {
+            return false;
+        };
+        let rejected = self.config.localhost_node_ports.rejected();
+        let mut ports = self.claimants(protocol).map(|(_, port)| port.node_port);
+        packet.daddr.is_loopback()
+            && rejected.contains(&protocol)
+            && ports.any(|port| port == destination && port != 0)
     }
 
     /// What the Service ports that a packet is for do with it, the address before the node port.

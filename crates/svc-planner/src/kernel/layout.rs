@@ -206,6 +206,7 @@ impl Layout<'_> {
                 Statement::Reject,
             ],
         ));
+        self.localhost_node_ports(rules);
         let node_port = vec![Field::L4Proto, Field::Dport];
         rules.push(rule(
             "nodeport-endpoints-check",
@@ -233,6 +234,27 @@ impl Layout<'_> {
                 Statement::Drop,
             ],
         ));
+    }
+
+    /// With endpoints or without, one rule each for its counter.
+    fn localhost_node_ports(&self, rules: &mut Vec<Rule>) {
+        for protocol in self.settings.localhost.rejected() {
+            let here = [Statement::L4Proto(*protocol), self.loopback(false)];
+            let key = || vec![Field::L4Proto, Field::Dport];
+            let served = [
+                Statement::ScratchFromMap {
+                    key: key(),
+                    map: self.name(SetId::NodePorts),
+                },
+                Statement::ScratchReset,
+            ];
+            let unserved = [self.in_set(key(), SetId::RejectNodePorts, false)];
+            let end = [Statement::Counter, Statement::Reject];
+            for condition in [&served[..], &unserved[..]] {
+                let statements = [&here[..], condition, &end[..]].concat();
+                rules.push(rule("nodeport-endpoints-check", statements));
+            }
+        }
     }
 
     fn masquerading(&self, rules: &mut Vec<Rule>) {
@@ -298,14 +320,15 @@ impl Layout<'_> {
     }
 
     fn not_loopback(&self) -> Statement {
+        self.loopback(true)
+    }
+
+    fn loopback(&self, invert: bool) -> Statement {
         let prefix = match self.family {
             Family::Ipv4 => IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(127, 0, 0, 0), 8)),
             Family::Ipv6 => IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::LOCALHOST, 128)),
         };
-        Statement::Daddr {
-            prefix,
-            invert: true,
-        }
+        Statement::Daddr { prefix, invert }
     }
 
     fn in_set(&self, key: Vec<Field>, set: SetId, invert: bool) -> Statement {

@@ -16,7 +16,7 @@ use self::group::Groups;
 use self::hairpin::Hairpin;
 use self::set::{SETS, SetId, SetState};
 use crate::clock::IN_USE;
-use crate::config::Config;
+use crate::config::{Config, LocalhostNodePorts};
 use crate::model::Model;
 use crate::model::address::{Address, LocalTarget};
 use crate::policy::masquerade::Masquerade;
@@ -70,6 +70,9 @@ pub(crate) struct RuleSettings {
     pub(crate) all_addresses: bool,
     /// Frontends are looked up twice.
     pub(crate) repeat_lookup: bool,
+    /// Node ports at loopback addresses.
+    #[serde(default)]
+    pub(crate) localhost: LocalhostNodePorts,
 }
 
 impl RuleSettings {
@@ -81,6 +84,7 @@ impl RuleSettings {
             masquerade: Masquerade::new(family, config, node),
             all_addresses: node_ports == NodePortMatch::All,
             repeat_lookup: config.repeat_lookup,
+            localhost: config.localhost_node_ports,
         }
     }
 }

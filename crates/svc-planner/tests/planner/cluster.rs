@@ -8,7 +8,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
-use svc_planner::config::{Config, LocalDetector, NodePortAddresses};
+use svc_planner::config::{Config, LocalDetector, LocalhostNodePorts, NodePortAddresses};
 use svc_planner::fake::{Host, Packet};
 use svc_planner::object::{
     Algorithm, Change, Endpoint, EndpointSlice, Node, ObjectName, Protocol, Service, ServicePort,
@@ -296,7 +296,12 @@ pub(crate) fn config(family: Family) -> impl Strategy<Value = Config> {
         1 => Just(NodePortAddresses::Prefixes(vec![prefix(family, NODE_NET)])),
         1 => Just(NodePortAddresses::Prefixes(vec![prefix(family, POD_NET)])),
     ];
-    let other = (any::<bool>(), any::<bool>(), 0..32_u8);
+    let localhost = prop_oneof![
+        Just(LocalhostNodePorts::Off),
+        Just(LocalhostNodePorts::Proxied),
+        Just(LocalhostNodePorts::Rejected),
+    ];
+    let other = (any::<bool>(), any::<bool>(), 0..32_u8, localhost);
     (
         local,
         node_ports,
@@ -307,7 +312,7 @@ pub(crate) fn config(family: Family) -> impl Strategy<Value = Config> {
             |(
                 local,
                 node_port_addresses,
-                (masquerade_all, repeat_lookup, masquerade_bit),
+                (masquerade_all, repeat_lookup, masquerade_bit, localhost_node_ports),
                 chunk,
             )| {
                 Config {
@@ -316,6 +321,7 @@ pub(crate) fn config(family: Family) -> impl Strategy<Value = Config> {
                     masquerade_bit,
                     local,
                     node_port_addresses,
+                    localhost_node_ports,
                     repeat_lookup,
                     chunk,
                     ..Config::default()
@@ -342,6 +348,14 @@ pub(crate) fn packets(family: Family) -> Vec<Packet> {
         ] {
             packets.push(Packet::arriving(interface, from, to, protocol, port));
         }
+    }
+    let loopback = match family {
+        Family::Ipv4 => IpAddr::V4(core::net::Ipv4Addr::LOCALHOST),
+        Family::Ipv6 => IpAddr::V6(core::net::Ipv6Addr::LOCALHOST),
+    };
+    let to_node = |(to, _, _): &(IpAddr, Protocol, u16)| host_addresses(family).contains(to);
+    for (_, protocol, port) in destinations(family).into_iter().filter(to_node) {
+        packets.push(Packet::local(loopback, loopback, protocol, port));
     }
     packets
 }

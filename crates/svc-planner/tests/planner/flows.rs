@@ -4,7 +4,7 @@
 use core::time::Duration;
 use std::collections::BTreeSet;
 
-use svc_planner::config::{Config, LocalDetector, NodePortAddresses};
+use svc_planner::config::{Config, LocalDetector, LocalhostNodePorts, NodePortAddresses};
 use svc_planner::fake::{Endpoint, Host, Packet, Verdict};
 use svc_planner::object::{Change, Protocol, Service, TrafficPolicy};
 use svc_planner::plan::Family;
@@ -253,6 +253,46 @@ fn node_ports() {
         both,
     );
     run(NodePortAddresses::Prefixes(vec![prefix("0.0.0.0/0")]), both);
+}
+
+/// Parity LN-1 and LN-6: what is rejected at loopback addresses, with endpoints and without.
+#[test]
+fn node_ports_at_loopback_addresses() {
+    let protocols = [Protocol::Tcp, Protocol::Udp, Protocol::Sctp];
+    for (localhost_node_ports, rejected) in [
+        (LocalhostNodePorts::Off, &[][..]),
+        (LocalhostNodePorts::Proxied, &protocols[1..]),
+        (LocalhostNodePorts::Rejected, &protocols[..]),
+    ] {
+        let mut driver = cluster(Config {
+            localhost_node_ports,
+            ..config()
+        });
+        let ports = protocols.map(|protocol| ("http", protocol, 80, 3001));
+        driver.change(Change::Service(service("svc1", ip("172.30.0.41"), &ports)));
+        let ports = protocols.map(|protocol| ("http", protocol, 80, 3002));
+        driver.change(Change::Service(service("svc2", ip("172.30.0.42"), &ports)));
+        let http = protocols.map(|protocol| ("http", protocol, 80));
+        let one = endpoint(ip("10.180.0.1"), None);
+        driver.change(Change::EndpointSlice(slice("svc1", "svc1", &http, [one])));
+        driver.drain();
+        for (protocol, port) in protocols
+            .into_iter()
+            .flat_map(|it| [(it, 3001), (it, 3002), (it, 9)])
+        {
+            let loopback = ip("127.0.0.1");
+            let packet = Packet::local(loopback, loopback, protocol, port);
+            let outcomes = driver.kernel.outcomes(&packet, &host());
+            let verdicts: Vec<_> = outcomes.iter().map(|(it, _)| it.verdict).collect();
+            let expected = if port != 9 && rejected.contains(&protocol) {
+                Verdict::Rejected
+            } else {
+                Verdict::Untouched { masqueraded: false }
+            };
+            assert_eq!(verdicts, [expected], "{localhost_node_ports:?} {packet}");
+            driver.compare(&[packet], &host());
+        }
+    }
 }
 
 #[test]
