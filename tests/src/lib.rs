@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod committer;
+pub mod conntrack;
 pub mod control_plane;
 pub mod differential;
 pub mod engine;

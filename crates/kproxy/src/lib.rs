@@ -6,6 +6,7 @@
 pub mod api;
 pub mod check;
 pub mod cli;
+pub mod conntrack;
 pub mod demo;
 pub mod engine;
 pub mod explain;

@@ -10,6 +10,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::{CliError, Exit, ProxyOptions, Results, Target, load};
+use crate::conntrack::Reconciler;
 use crate::engine::{Applied, Engine, Wait};
 
 /// Program the kernel once from manifests
@@ -70,6 +71,8 @@ impl Apply {
         let mut engine = Engine::open(&self.target.netns(), |family| self.proxy.config(family))?;
         let state = self.proxy.state(&self.target.netns())?;
         engine.adopt(state.as_ref())?;
+        let reconciler = Reconciler::start(&self.target.netns())?;
+        engine.tell_flows(reconciler.publisher());
         let reading = Instant::now();
         let loaded = load(&self.filename, &self.proxy, |change| engine.apply(change))?;
         let mut complete = loaded.complete;
@@ -81,6 +84,7 @@ impl Apply {
             ..Summary::default()
         };
         self.program(&mut engine, &mut summary)?;
+        reconciler.finish();
         if let Some(state) = &state {
             engine.save(state)?;
         }

@@ -11,6 +11,7 @@ use svc_planner::mailbox;
 
 use super::duration::duration;
 use super::{CliError, Exit, ProxyOptions, Target};
+use crate::conntrack::Reconciler;
 use crate::engine::{Engine, Saver};
 use crate::proxy::{Periods, Proxy};
 use crate::watch::{Reader, Signals};
@@ -70,6 +71,8 @@ impl Run {
         let mut engine = Engine::open(&self.target.netns(), |family| self.proxy.config(family))?;
         let state = self.proxy.state(&self.target.netns())?;
         engine.adopt(state.as_ref())?;
+        let reconciler = Reconciler::start(&self.target.netns())?;
+        engine.tell_flows(reconciler.publisher());
         let reader = Reader::new(folder, signals, &self.proxy.node_name());
         let mut reader = reader.map_err(|error| CliError::Folder {
             folder: folder.clone(),
@@ -81,6 +84,7 @@ impl Run {
         keep_up(reader, &mut proxy)?;
         tracing::info!("asked to end; the rules stay");
         proxy.finish()?;
+        reconciler.finish();
         Ok(Exit::Done)
     }
 }

@@ -47,6 +47,9 @@ pub enum EngineError {
         /// Its lock.
         lock: PathBuf,
     },
+    /// A thread cannot be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(#[source] io::Error),
     /// A plan that has no expression in nf_tables.
     #[error("plan cannot be lowered: {0}")]
     Lower(#[from] LowerError),

@@ -42,6 +42,7 @@ use svc_planner::plan::{Family, Key, KeyType, Transaction};
 use svc_planner::report::{PortName, Report};
 use svc_planner::{Config, Next, Planner, RestoreError};
 
+use crate::conntrack::Publisher;
 use crate::lower::{Lowered, key_bytes, nf_family};
 
 /// Name of our tables, the one kube-proxy uses.
@@ -93,6 +94,8 @@ pub struct Engine<T: Transport = Socket> {
     split: bool,
     lowered: Lowered,
     clock: Clock,
+    /// Who removes the connections that changes leave behind.
+    flows: Option<Publisher>,
 }
 
 #[derive(Debug)]
@@ -157,6 +160,7 @@ impl<T: Transport> Engine<T> {
             split: false,
             lowered: Lowered::default(),
             clock: Clock::start(),
+            flows: None,
         }
     }
 
@@ -266,6 +270,12 @@ impl<T: Transport> Engine<T> {
         }
     }
 
+    /// Tells of the connections that changes may leave behind, after each successful sync of a
+    /// family.
+    pub fn tell_flows(&mut self, publisher: Publisher) {
+        self.flows = Some(publisher);
+    }
+
     /// The clock in which [`Wait::Until`] is.
     #[must_use]
     pub fn clock(&self) -> Clock {
@@ -351,6 +361,9 @@ impl<T: Transport> Engine<T> {
         match state.planner.next(now) {
             Next::Commit(transaction) => {
                 let plan = planning.elapsed();
+                if let Some(flows) = &self.flows {
+                    flows.begin(state.family);
+                }
                 let committed = self.commit(index, &transaction);
                 if let Ok(Some(mut applied)) = committed {
                     applied.plan = plan;
@@ -361,8 +374,23 @@ impl<T: Transport> Engine<T> {
                 }
                 committed.map(|_| Turn::Again)
             }
-            Next::WaitUntil(time) => Ok(Turn::Wait(Wait::Until(time))),
-            _ => Ok(Turn::Wait(Wait::Change)),
+            Next::WaitUntil(time) => {
+                self.publish_flows(index);
+                Ok(Turn::Wait(Wait::Until(time)))
+            }
+            _ => {
+                self.publish_flows(index);
+                Ok(Turn::Wait(Wait::Change))
+            }
+        }
+    }
+
+    /// Tells what a family's transactions brought into force, when there is nothing more to send.
+    fn publish_flows(&mut self, index: usize) {
+        if let (Some(flows), Some(state)) = (&self.flows, self.families.get_mut(index))
+            && let Some(changes) = state.planner.take_flow_changes()
+        {
+            flows.publish(state.family, changes);
         }
     }
 

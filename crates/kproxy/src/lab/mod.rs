@@ -17,6 +17,7 @@
 mod error;
 mod error_queue;
 mod evenness;
+mod flow;
 mod namespace;
 mod netlink;
 mod packet_info;
@@ -30,6 +31,7 @@ mod user;
 
 pub use error::LabError;
 pub use evenness::Evenness;
+pub use flow::Flow;
 pub use namespace::{NamedNamespace, Namespace, NamespaceRef};
 pub use probe::{Answer, Connection, Probe, Transport, Verdict};
 pub use topology::{Host, SINK, Topology, TopologyBuilder};

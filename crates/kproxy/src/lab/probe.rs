@@ -327,7 +327,7 @@ fn exchange(
     }
 }
 
-fn connect(socket: &OwnedFd, to: SocketAddr) -> Result<(), LabError> {
+pub(super) fn connect(socket: &OwnedFd, to: SocketAddr) -> Result<(), LabError> {
     rustix::net::connect(socket, &to).doing(format!("connect a socket to {to}"))
 }
 
@@ -335,7 +335,12 @@ fn probe_udp(to: SocketAddr, ports: &SourcePorts, deadline: Deadline) -> Result<
     let socket = socket::open(to.ip(), SocketType::DGRAM, None)?;
     ports.bind(&socket, to.ip())?;
     connect(&socket, to)?;
-    exchange(&socket, b"who\n", deadline, |line| {
+    ask(&socket, deadline)
+}
+
+/// Sends one datagram and waits for what comes of it.
+pub(super) fn ask(socket: &OwnedFd, deadline: Deadline) -> Result<Verdict, LabError> {
+    exchange(socket, b"who\n", deadline, |line| {
         Ok(Some(Verdict::Answered(Answer::read(line)?)))
     })
 }

@@ -6,6 +6,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use super::{
     error::LabError,
+    flow::Flow,
     namespace::Namespace,
     netlink::{Mac, Netlink, Route, RouteKind, width},
     probe::{Connection, Probe, Transport, Verdict},
@@ -216,6 +217,16 @@ impl Topology {
         let ports = Arc::clone(&self.ports);
         self.namespace(from)?
             .run(move || Connection::open(to, &ports, deadline))?
+    }
+
+    /// Makes a UDP socket whose datagrams are one flow to connection tracking.
+    ///
+    /// # Errors
+    /// When there is no such host, or the socket cannot be made.
+    pub fn flow(&self, from: &str, to: core::net::SocketAddr) -> Result<Flow, LabError> {
+        let ports = Arc::clone(&self.ports);
+        self.serve(SINK, Transport::Udp, to.port())?;
+        self.namespace(from)?.run(move || Flow::open(to, &ports))?
     }
 
     fn namespace(&self, host: &str) -> Result<&Namespace, LabError> {
