@@ -24,7 +24,11 @@ fn kube_proxy_decides_the_same() -> Result<()> {
         return Ok(());
     }
     let long = std::env::var_os("KPROXY_LONG").is_some();
-    let (names, random): (&[&str], _) = if long { (&[], 50) } else { (&SELECTION, RANDOM) };
+    let (names, random): (&[&str], _) = if long {
+        (&[], 50)
+    } else {
+        (&SELECTION, RANDOM)
+    };
     let names: Vec<_> = names.iter().map(|&name| name.to_owned()).collect();
     let mut campaign = Campaign::start()?;
     campaign.scenarios(&scenario_files(&names)?)?;

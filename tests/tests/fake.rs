@@ -40,7 +40,7 @@ const SETS: [&str; 5] = [
     "services",
     "dispatch",
     "endpoints",
-    "cluster-ips",
+    "cluster-addresses",
     "service-cidrs",
 ];
 
@@ -364,7 +364,7 @@ impl Random {
             9 => vec![
                 Statement::InSet {
                     key: vec![Field::Daddr],
-                    set: self.pick(&["cluster-ips", "service-cidrs"]).into(),
+                    set: self.pick(&["cluster-addresses", "service-cidrs"]).into(),
                     invert: false,
                 },
                 Statement::Reject,

@@ -93,7 +93,7 @@ fn stopped(
         Some("reject-services" | "reject-nodeports") => {
             format!("no endpoint of {name} is ready, on any node")
         }
-        Some("cluster-ips") => {
+        Some("cluster-addresses") => {
             let holders: Vec<_> = known.objects.holders(to).collect();
             format!(
                 "{to} is a ClusterIP{}, but not with port {}/{}",

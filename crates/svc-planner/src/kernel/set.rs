@@ -57,7 +57,8 @@ impl SetId {
         Self::State,
     ];
 
-    /// Name of its first generation. kube-proxy's names are used only for sets that are the same.
+    /// Name of its first generation. kube-proxy takes a set of its own name for its own and must be
+    /// able to: such a set has the same type, and no size, or kube-proxy could not fill it.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Services => "services",
@@ -68,7 +69,7 @@ impl SetId {
             Self::ShortcutDispatch => "shortcut-dispatch",
             Self::RejectServices => "reject-services",
             Self::RejectNodePorts => "reject-nodeports",
-            Self::ClusterIps => "cluster-ips",
+            Self::ClusterIps => "cluster-addresses",
             Self::NodePortIps => "nodeport-ips",
             Self::ServiceCidrs => "service-cidrs",
             Self::Hairpins => "hairpin-connections",

@@ -120,7 +120,7 @@ pub(crate) struct ClusterIp {
     pub(crate) address: Address,
     /// Services that have it.
     pub(crate) claims: u32,
-    /// Row in `cluster-ips`.
+    /// Row in `cluster-addresses`.
     pub(crate) present: bool,
     /// The row goes with the transaction in flight.
     pub(crate) leaves: bool,

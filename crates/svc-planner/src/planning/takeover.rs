@@ -155,7 +155,7 @@ mod tests {
     fn names_of_a_rebuilt_table_are_free() {
         let found = inventory(
             &["internal-3", "external-local-2-4", "services"],
-            &["services", "services-3", "cluster-ips", "service-ips"],
+            &["services", "services-3", "cluster-addresses", "service-ips"],
         );
         assert_eq!(found.free_suffix(), 5);
         assert_eq!(found.free_generation(SetId::Services), 4);

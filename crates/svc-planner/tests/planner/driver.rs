@@ -11,6 +11,8 @@ use svc_planner::object::{Change, EndpointSlice, Service};
 use svc_planner::plan::{Chain, DataType, Datum, Family, Key, Name, Route};
 use svc_planner::{Inventory, Next, Planner, RowCursor, Snapshot};
 
+use crate::names;
+
 /// More transactions than any drain needs here.
 const ENDLESS: usize = 10_000;
 
@@ -109,6 +111,7 @@ impl Driver {
         assert_eq!(self.planner.next(self.now), Next::InFlight);
         let operations = operations(&transaction);
         assert!(operations > 0, "an empty transaction");
+        names::check(&transaction);
         if let Err(error) = self.kernel.apply(&transaction, self.now) {
             panic!("{error} in\n{transaction}");
         }

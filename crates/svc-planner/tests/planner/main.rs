@@ -12,6 +12,7 @@ mod driver;
 mod faults;
 mod flows;
 mod growth;
+mod names;
 mod objects;
 mod properties;
 mod scale;

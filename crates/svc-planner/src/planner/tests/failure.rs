@@ -135,7 +135,7 @@ fn what_was_set_aside_and_is_gone_leaves_nothing() {
     for set in [
         "services",
         "endpoints",
-        "cluster-ips",
+        "cluster-addresses",
         "hairpin-connections",
     ] {
         assert_eq!(bench.set(set), BTreeMap::new(), "{set}");

@@ -61,7 +61,7 @@ fn a_restart_over_an_unchanged_table_changes_nothing_and_finishes_what_was_due()
         "endpoints",
         "shortcuts",
         "reject-services",
-        "cluster-ips",
+        "cluster-addresses",
     ] {
         assert!(bench.set(set).is_empty(), "{set}: {:?}", bench.set(set));
     }

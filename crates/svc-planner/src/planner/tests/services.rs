@@ -34,7 +34,12 @@ fn a_service_is_balanced_and_its_change_costs_what_it_changes() {
     bench.apply(Change::ServiceGone(name("web")));
     assert_eq!(bench.settle(), 2);
     assert_eq!(bench.drain(), 2);
-    for set in ["services", "endpoints", "cluster-ips", "reject-services"] {
+    for set in [
+        "services",
+        "endpoints",
+        "cluster-addresses",
+        "reject-services",
+    ] {
         assert!(bench.set(set).is_empty(), "{set}");
     }
     bench.check();

@@ -146,7 +146,7 @@ fn a_foreign_table_is_taken_over() {
         .unwrap()
         .1;
     assert_eq!(priority.unwrap().priority, -100);
-    assert_eq!(bench.set("cluster-ips-1").len(), 8);
+    assert_eq!(bench.set("cluster-addresses").len(), 8);
     assert_eq!(bench.kernel.sets(Family::Ipv4).len(), SETS);
     assert_eq!(bench.balances("10.96.0.8").len(), 2);
 
@@ -167,7 +167,7 @@ fn a_foreign_table_is_taken_over() {
     bench.planner.rebuild(found);
     bench.drain();
     assert_eq!(bench.kernel.sets(Family::Ipv4).len(), SETS);
-    assert_eq!(bench.set("cluster-ips-2").len(), 8);
+    assert_eq!(bench.set("cluster-addresses-1").len(), 8);
     assert_eq!(bench.balances("10.96.0.8").len(), 2);
     bench.check();
 }
