@@ -1,6 +1,5 @@
 //! The engine in a namespace, and when it is done.
 
-use core::time::Duration;
 use std::thread;
 
 use anyhow::Result;
@@ -27,7 +26,7 @@ pub fn start(namespace: &Namespace, config: impl Fn(Family) -> Config) -> Result
 /// # Errors
 /// When the engine fails.
 pub fn settle(engine: &mut Engine) -> Result<()> {
-    sync_up_to(engine, Config::default().settle, |_| ())
+    sync_up_to(engine, false, |_| ())
 }
 
 /// Sends until there is nothing to tidy up either, and shows what is committed.
@@ -35,22 +34,21 @@ pub fn settle(engine: &mut Engine) -> Result<()> {
 /// # Errors
 /// When the engine fails.
 pub fn rest(engine: &mut Engine, committed: impl FnMut(&Transaction)) -> Result<()> {
-    sync_up_to(engine, Duration::MAX, committed)
+    sync_up_to(engine, true, committed)
 }
 
-/// Sends until nothing is due within `limit`.
+/// Sends until the kernel holds what it should, or until there is nothing to tidy up either.
 fn sync_up_to(
     engine: &mut Engine,
-    limit: Duration,
+    tidy: bool,
     mut committed: impl FnMut(&Transaction),
 ) -> Result<()> {
     while let Wait::Until(time) = engine.sync(|_, transaction| committed(transaction))? {
-        let left = time.saturating_sub(engine.clock().now());
-        if left > limit {
+        if engine.is_complete() && !tidy {
             break;
         }
         // The planner's deadlines are points in time: there is no event to wait for.
-        thread::sleep(left);
+        thread::sleep(time.saturating_sub(engine.clock().now()));
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
-//! Every scenario file, in both families, on the running kernel.
+//! Every scenario file, in both families, on the running kernel; with `KPROXY_SCENARIO=NAME` only the
+//! one of that name.
 
-use std::{fs, path::Path, thread};
+use std::{env, fs, path::Path, thread};
 
 use anyhow::{Result, ensure};
 use e2e::scenario::{Family, run};
@@ -10,6 +11,9 @@ fn run_all(family: Family) -> Result<()> {
     let mut files: Vec<_> = fs::read_dir(folder)?
         .map(|entry| Ok(entry?.path()))
         .collect::<Result<Vec<_>>>()?;
+    if let Ok(name) = env::var("KPROXY_SCENARIO") {
+        files.retain(|file| file.file_stem().is_some_and(|stem| *stem == *name));
+    }
     files.sort();
     ensure!(!files.is_empty(), "no scenario files");
     // They wait for silence most of the time.

@@ -41,6 +41,9 @@ pub struct Config {
     pub max_classes: u32,
     /// Tell of the flows of SCTP Service ports as of those of UDP ones, see [`crate::flows`].
     pub reconcile_sctp: bool,
+    /// Upper bound of the number of source ranges of all Services; a namespace is given half of
+    /// them at most. The kernel's time per new connection to a restricted address grows with it.
+    pub max_source_ranges: u32,
     /// A number that tells this numbering of kernel states from earlier ones, e.g. random.
     pub instance: u32,
 }
@@ -61,6 +64,7 @@ impl Default for Config {
             max_rows: 3 << 23,
             max_classes: Route::MAX_CLASS,
             reconcile_sctp: false,
+            max_source_ranges: 1 << 16,
             instance: 0,
         }
     }

@@ -11,7 +11,7 @@ mod rebuild;
 mod snapshot;
 
 use core::time::Duration;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use hashbrown::HashMap;
 
@@ -58,6 +58,8 @@ enum Stage {
     Foreign(Inventory),
     /// Ours is being filled beside something else.
     Filling(Inventory),
+    /// Ours is complete, and its firewall in force; the rest follows at this time.
+    Guarded(Inventory, u64),
     /// Packets go through our rules.
     Serving,
 }
@@ -81,6 +83,8 @@ pub struct Planner {
     due: VecDeque<(u64, Due)>,
     /// Ports that wait for their classes, and until when.
     parked: VecDeque<(u64, Vec<u32>)>,
+    /// Ports with frontends that wait for their guards, by time.
+    guarded: BTreeMap<u64, Vec<u32>>,
     /// Ports that wait for a bigger set.
     cramped: Vec<u32>,
     /// Rows they lack room for.
@@ -123,6 +127,7 @@ impl Planner {
             spare_transaction: None,
             due: VecDeque::new(),
             parked: VecDeque::new(),
+            guarded: BTreeMap::new(),
             cramped: Vec::new(),
             lacking: [0; SETS],
             growth: None,
@@ -227,6 +232,15 @@ impl Planner {
         let mut reports: Vec<_> = refused.chain(self.model.lost_claims()).collect();
         reports.sort_unstable();
         reports
+    }
+
+    /// Is everything wanted in force, as of the last [`next`](Self::next)? What that waits for then
+    /// is the time to delete what is out of use.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        let waits = !self.parked.is_empty() || !self.guarded.is_empty() || !self.cramped.is_empty();
+        let taken_over = matches!(self.stage, Stage::Absent | Stage::Serving);
+        self.in_flight.is_none() && self.model.queue.is_empty() && !waits && taken_over
     }
 
     /// The row of set `state` that is in the kernel after the last commit.

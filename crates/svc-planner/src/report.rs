@@ -85,9 +85,13 @@ pub enum Reason {
         /// Which one.
         map: &'static str,
     },
-    /// Source ranges are not enforced, so addresses they restrict are not served at all.
-    #[error("load-balancer addresses restricted to source ranges are not served")]
-    SourceRanges,
+    /// Source ranges are given, none of them of this family: they name others, so nobody of this
+    /// family is admitted.
+    #[error("all source ranges are of the other family: load-balancer addresses admit nobody")]
+    SourceRangesOfOtherFamily,
+    /// There would be more source ranges than are allowed, in all or in the Service's namespace.
+    #[error("no room for its source ranges: load-balancer addresses admit nobody")]
+    SourceRangesFull,
     /// The kernel refused it; tried again when the Service or its endpoints change.
     #[error("refused by the kernel")]
     SetAside,

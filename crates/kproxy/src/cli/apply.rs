@@ -107,7 +107,6 @@ impl Apply {
     }
 
     fn program(&self, engine: &mut Engine, summary: &mut Summary) -> Result<(), CliError> {
-        let settle = svc_planner::Config::default().settle;
         loop {
             let wait = engine.sync(|applied, _| {
                 tracing::info!("{applied}");
@@ -116,12 +115,11 @@ impl Apply {
             let Wait::Until(time) = wait else {
                 return Ok(());
             };
-            let left = time.saturating_sub(engine.clock().now());
-            // Services wait that long for their chains; whatever takes longer is removal.
-            if left > settle && !self.wait_deferred {
+            // What is left to do is to tidy up.
+            if engine.is_complete() && !self.wait_deferred {
                 return Ok(());
             }
-            thread::sleep(left);
+            thread::sleep(time.saturating_sub(engine.clock().now()));
         }
     }
 }

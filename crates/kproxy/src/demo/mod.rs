@@ -8,7 +8,6 @@ mod cluster;
 mod report;
 mod traffic;
 
-use core::time::Duration;
 use std::thread;
 
 use ipnet::IpNet;
@@ -97,17 +96,14 @@ fn program(topology: &Topology, cluster: &Cluster) -> Result<Programming, DemoEr
         engine.apply(change.clone());
     }
     let mut programming = Programming::default();
-    let settle = Config::default().settle;
     loop {
         let wait = engine.sync(|applied, _| programming.add(applied))?;
-        let left = match wait {
-            Wait::Until(time) => time.saturating_sub(engine.clock().now()),
-            Wait::Change => return Ok(programming),
-        };
-        // What waits longer than a new chain rests is tidying up.
-        if left > settle.max(Duration::from_millis(1)) {
-            return Ok(programming);
+        match wait {
+            Wait::Until(time) if !engine.is_complete() => {
+                thread::sleep(time.saturating_sub(engine.clock().now()));
+            }
+            // What is left to do is to tidy up.
+            Wait::Until(_) | Wait::Change => return Ok(programming),
         }
-        thread::sleep(left);
     }
 }

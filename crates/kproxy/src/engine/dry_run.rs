@@ -68,7 +68,7 @@ impl<T: Transport> Engine<T> {
                     transactions.push(*transaction);
                     state.planner.committed(now);
                 }
-                Next::WaitUntil(time) if time.saturating_sub(now) <= state.settle => now = time,
+                Next::WaitUntil(time) if !state.planner.is_complete() => now = time,
                 _ => break,
             }
             // A clock that stands still would let nothing that waits come due.

@@ -103,8 +103,6 @@ struct FamilyState {
     family: Family,
     planner: Planner,
     config: Config,
-    /// How long a new chain rests before it is used.
-    settle: Duration,
     /// Rebuilt and not yet committed since: a second failure is not for want of a rebuild.
     rebuilt: bool,
     /// Refused because of some rows, and not yet committed since: the kernel is to name each.
@@ -145,7 +143,6 @@ impl<T: Transport> Engine<T> {
             FamilyState {
                 family,
                 planner: Planner::new(family, config.clone()),
-                settle: config.settle,
                 config,
                 rebuilt: false,
                 isolate: false,
@@ -274,6 +271,15 @@ impl<T: Transport> Engine<T> {
     /// family.
     pub fn tell_flows(&mut self, publisher: Publisher) {
         self.flows = Some(publisher);
+    }
+
+    /// Is everything wanted in force, as of the last [`sync`](Self::sync)? What is left to do then
+    /// is to tidy up.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.families
+            .iter()
+            .all(|state| state.planner.is_complete())
     }
 
     /// The clock in which [`Wait::Until`] is.

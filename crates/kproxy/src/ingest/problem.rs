@@ -108,6 +108,9 @@ pub enum Reason {
         /// `addressType` of the slice.
         declared: Box<str>,
     },
+    /// Source ranges are given, but none that can be read.
+    #[error("no range can be read, load-balancer addresses are not served")]
+    NoSourceRange,
     /// A Service nobody has given an address yet.
     #[error("no ClusterIP is allocated, the Service is not served")]
     NoClusterIp,

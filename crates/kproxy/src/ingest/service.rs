@@ -36,7 +36,7 @@ pub fn service(id: &ObjectId, api: &api::Service<'_>, problems: &mut Vec<Problem
         .enumerate()
         .filter_map(|(i, ip)| report.address(format_args!("spec.externalIPs[{i}]"), ip))
         .collect();
-    let source_ranges = spec
+    let source_ranges: SmallVec<_> = spec
         .load_balancer_source_ranges
         .iter()
         .enumerate()
@@ -44,7 +44,12 @@ pub fn service(id: &ObjectId, api: &api::Service<'_>, problems: &mut Vec<Problem
             report.prefix(format_args!("spec.loadBalancerSourceRanges[{i}]"), range)
         })
         .collect();
-    let load_balancer_ips = load_balancer_ips(&api.status, &mut report);
+    let mut load_balancer_ips = load_balancer_ips(&api.status, &mut report);
+    if source_ranges.is_empty() && !spec.load_balancer_source_ranges.is_empty() {
+        // A list of which nothing can be read must not admit everybody.
+        report.add("spec.loadBalancerSourceRanges", Reason::NoSourceRange);
+        load_balancer_ips.clear();
+    }
     let mut policy = |field: &str, value: Option<&str>| match value {
         None | Some("Cluster") => TrafficPolicy::Cluster,
         Some("Local") => TrafficPolicy::Local,
@@ -315,6 +320,7 @@ mod tests {
                 "Service default/web: spec.clusterIPs[1]: \"nonsense\" is not an IP address",
                 "Service default/web: spec.externalIPs[1]: \"host.example\" is not an IP address",
                 "Service default/web: spec.loadBalancerSourceRanges[0]: \"10.0.0.0\" is not an IP prefix (address/length)",
+                "Service default/web: spec.loadBalancerSourceRanges: no range can be read, load-balancer addresses are not served",
                 "Service default/web: spec.internalTrafficPolicy: \"Nearby\" is not known",
                 "Service default/web: spec.sessionAffinityConfig.clientIP.timeoutSeconds: -1 is out of range",
                 "Service default/web: spec.ports[1].port: 0 is not a port (1 to 65535)",

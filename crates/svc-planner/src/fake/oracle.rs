@@ -32,6 +32,7 @@ pub struct Oracle {
 enum Way {
     ClusterIp,
     External,
+    LoadBalancer,
 }
 
 /// What becomes of connections on one way to a Service port.
@@ -139,7 +140,16 @@ impl Oracle {
                 protocol,
                 destination,
                 ..
-            } => self.fates(packet, host, protocol, destination),
+            } => {
+                // Judged before anything else, with or without endpoints.
+                if let Some((service, _, Way::LoadBalancer)) =
+                    self.owner(&packet.daddr, protocol, destination)
+                    && !self.admits(service, &packet.saddr)
+                {
+                    return BTreeSet::from([Verdict::Dropped]);
+                }
+                self.fates(packet, host, protocol, destination)
+            }
             Transport::Other(_) => Vec::new(),
         };
         for fate in &fates {
@@ -183,14 +193,8 @@ impl Oracle {
 
     /// What the Service ports that a packet is for do with it, the address before the node port.
     fn fates(&self, packet: &Packet, host: &Host, protocol: Protocol, port: u16) -> Vec<Fate> {
-        let by_address = self
-            .claimants(protocol)
-            .filter_map(|(service, service_port)| {
-                let way = way_to(service, &packet.daddr)?;
-                (service_port.port == port).then_some((service, service_port, way))
-            });
-        let mut found: Vec<_> = by_address
-            .min_by_key(|(s, p, _)| precedence(s, p))
+        let mut found: Vec<_> = self
+            .owner(&packet.daddr, protocol, port)
             .into_iter()
             .collect();
         if self.serves_node_ports(&packet.daddr, host) {
@@ -204,6 +208,40 @@ impl Oracle {
             .into_iter()
             .map(|(s, p, way)| self.fate(packet, host, s, p, way))
             .collect()
+    }
+
+    /// The Service port that an address, protocol and port belong to.
+    fn owner(
+        &self,
+        address: &IpAddr,
+        protocol: Protocol,
+        port: u16,
+    ) -> Option<(&Service, &ServicePort, Way)> {
+        let claims = self
+            .claimants(protocol)
+            .filter_map(|(service, service_port)| {
+                let way = way_to(service, address)?;
+                (service_port.port == port).then_some((service, service_port, way))
+            });
+        claims.min_by_key(|(s, p, _)| precedence(s, p))
+    }
+
+    /// May a source reach the load-balancer addresses of a Service?
+    #[must_use]
+    pub fn admits(&self, service: &Service, source: &IpAddr) -> bool {
+        let ranges = &service.source_ranges;
+        let contain = |address: &IpAddr| ranges.iter().any(|range| range.contains(address));
+        let admits_all = |range: &IpNet| range.prefix_len() == 0;
+        // Where an address is the node's own as well, the node comes from it.
+        let node_as_balancer =
+            || service.load_balancer_ips.contains(source) && self.primary().is_some_and(contain);
+        ranges.is_empty() || ranges.iter().any(admits_all) || contain(source) || node_as_balancer()
+    }
+
+    /// The node's first address of the family.
+    fn primary(&self) -> Option<&IpAddr> {
+        let own = |ip: &&IpAddr| self.is_ours(ip) && !ip.is_loopback();
+        self.node.as_ref()?.addresses.iter().find(own)
     }
 
     /// All ports of the Services with a ClusterIP of this family.
@@ -240,7 +278,7 @@ impl Oracle {
                     TrafficPolicy::Local => (local, masquerade),
                 }
             }
-            Way::External => match service.external_policy {
+            Way::External | Way::LoadBalancer => match service.external_policy {
                 TrafficPolicy::Cluster => (cluster, true),
                 TrafficPolicy::Local if is_local_pod => (cluster, false),
                 TrafficPolicy::Local if host.is_local(&packet.saddr) => (cluster, true),
@@ -433,9 +471,10 @@ impl Oracle {
         match &self.config.node_port_addresses {
             NodePortAddresses::All => everywhere,
             NodePortAddresses::Primary => {
-                let Some(node) = &self.node else { return false };
-                let own = |ip: &&IpAddr| self.is_ours(ip) && !ip.is_loopback();
-                match node.addresses.iter().find(own) {
+                if self.node.is_none() {
+                    return false;
+                }
+                match self.primary() {
                     Some(primary) => primary == address,
                     None => everywhere,
                 }
@@ -467,14 +506,11 @@ fn way_to(service: &Service, address: &IpAddr) -> Option<Way> {
     if service.cluster_ips.contains(address) {
         return Some(Way::ClusterIp);
     }
-    let outside = service
-        .external_ips
-        .iter()
-        .chain(&service.load_balancer_ips);
-    outside
-        .into_iter()
-        .any(|ip| ip == address)
-        .then_some(Way::External)
+    if service.load_balancer_ips.contains(address) {
+        return Some(Way::LoadBalancer);
+    }
+    let outside = service.external_ips.contains(address);
+    outside.then_some(Way::External)
 }
 
 /// The oldest Service wins, then the first by name.

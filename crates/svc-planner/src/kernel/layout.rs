@@ -74,14 +74,26 @@ const BASE_CHAINS: [(&str, ChainKind, Hook, i32, &[&str]); 8] = [
 ];
 
 /// Regular chains besides those of classes.
-const CHECKS: [&str; 6] = [
+const CHECKS: [&str; 7] = [
     "services",
     "masquerading",
     "service-endpoints-check",
     "nodeport-endpoints-check",
     "cluster-ips-check",
     "firewall-check",
+    FIREWALL_SOURCE,
 ];
+
+/// Where connections go that only some sources may make.
+const FIREWALL_SOURCE: &str = "firewall-source";
+
+/// Does a chain judge packets before they are translated?
+pub(crate) fn is_firewall(chain: &str) -> bool {
+    matches!(chain, "firewall-check" | FIREWALL_SOURCE)
+        || BASE_CHAINS
+            .iter()
+            .any(|(base, .., checks)| *base == chain && checks.contains(&"firewall-check"))
+}
 
 /// Everything rules depend on.
 #[derive(Debug, Clone, Copy)]
@@ -116,6 +128,7 @@ impl Layout<'_> {
         let mut rules = Vec::with_capacity(32);
         self.services(&mut rules);
         self.endpoint_checks(&mut rules);
+        self.firewall(&mut rules);
         self.masquerading(&mut rules);
         for (base, kind, _, _, checks) in BASE_CHAINS {
             for check in checks {
@@ -255,6 +268,24 @@ impl Layout<'_> {
                 rules.push(rule("nodeport-endpoints-check", statements));
             }
         }
+    }
+
+    /// Who is not in the list of the address is dropped, before anything is translated.
+    fn firewall(&self, rules: &mut Vec<Rule>) {
+        let restricted = vec![
+            Statement::ScratchFromMap {
+                key: vec![Field::Daddr, Field::L4Proto, Field::Dport],
+                map: self.name(SetId::Firewall),
+            },
+            Statement::Goto(FIREWALL_SOURCE.into()),
+        ];
+        for _ in 0..=u8::from(self.settings.repeat_lookup) {
+            rules.push(rule("firewall-check", restricted.clone()));
+        }
+        let source = vec![Field::Scratch { mask: u32::MAX }, Field::Saddr];
+        let unlisted = self.in_set(source, SetId::SourceRanges, true);
+        rules.push(rule(FIREWALL_SOURCE, vec![unlisted, Statement::Drop]));
+        rules.push(rule(FIREWALL_SOURCE, vec![Statement::ScratchReset]));
     }
 
     fn masquerading(&self, rules: &mut Vec<Rule>) {

@@ -3,9 +3,11 @@
 
 pub(crate) mod class;
 pub(crate) mod group;
+pub(crate) mod guard;
 pub(crate) mod hairpin;
 pub(crate) mod layout;
 pub(crate) mod set;
+pub(crate) mod source_list;
 
 use hashbrown::HashMap;
 use ipnet::IpNet;
@@ -13,8 +15,10 @@ use serde::{Deserialize, Serialize};
 
 use self::class::Classes;
 use self::group::Groups;
+use self::guard::Guard;
 use self::hairpin::Hairpin;
 use self::set::{SETS, SetId, SetState};
+use self::source_list::Lists;
 use crate::clock::IN_USE;
 use crate::config::{Config, LocalhostNodePorts};
 use crate::model::Model;
@@ -28,6 +32,9 @@ pub(crate) struct Kernel {
     pub(crate) classes: Classes,
     pub(crate) groups: Groups,
     pub(crate) hairpins: HashMap<LocalTarget, Hairpin>,
+    pub(crate) lists: Lists,
+    /// Rows of `firewall`, by frontend.
+    pub(crate) guards: HashMap<u32, Guard>,
     pub(crate) sets: [SetState; SETS],
     /// Ends the names of class chains unless it is 0.
     pub(crate) chain_suffix: u32,
@@ -95,6 +102,8 @@ impl Kernel {
             classes: Classes::default(),
             groups: Groups::default(),
             hairpins: HashMap::new(),
+            lists: Lists::default(),
+            guards: HashMap::new(),
             sets: SetId::ALL.map(|id| SetState::new(id, 0, None)),
             chain_suffix: 0,
             settings: Settings {

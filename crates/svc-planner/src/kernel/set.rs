@@ -1,6 +1,7 @@
 //! The sets and maps of a table: a constant number.
 
 use crate::model::Model;
+use crate::model::service::Role;
 use crate::plan::{DataType, KeyType, Name, Set};
 
 /// One set, whatever generation of it the kernel holds. In the order they are created: hot first.
@@ -33,12 +34,16 @@ pub(crate) enum SetId {
     ServiceCidrs,
     /// Endpoints of this node, as both ends.
     Hairpins,
+    /// Frontends that only some sources may reach → their list.
+    Firewall,
+    /// List and source.
+    SourceRanges,
     /// One row that names the state the table is in.
     State,
 }
 
 /// Number of sets.
-pub(crate) const SETS: usize = 13;
+pub(crate) const SETS: usize = 15;
 
 impl SetId {
     pub(crate) const ALL: [Self; SETS] = [
@@ -54,6 +59,8 @@ impl SetId {
         Self::NodePortIps,
         Self::ServiceCidrs,
         Self::Hairpins,
+        Self::Firewall,
+        Self::SourceRanges,
         Self::State,
     ];
 
@@ -73,19 +80,22 @@ impl SetId {
             Self::NodePortIps => "nodeport-ips",
             Self::ServiceCidrs => "service-cidrs",
             Self::Hairpins => "hairpin-connections",
+            Self::Firewall => "firewall",
+            Self::SourceRanges => "source-ranges",
             Self::State => "state",
         }
     }
 
     pub(crate) const fn key(self) -> KeyType {
         match self {
-            Self::Services | Self::RejectServices => KeyType::Frontend,
+            Self::Services | Self::RejectServices | Self::Firewall => KeyType::Frontend,
             Self::NodePorts | Self::RejectNodePorts => KeyType::NodePort,
             Self::Dispatch | Self::ShortcutDispatch => KeyType::Class,
             Self::Endpoints => KeyType::Slot,
             Self::Shortcuts => KeyType::Group,
             Self::ClusterIps | Self::NodePortIps | Self::ServiceCidrs => KeyType::Address,
             Self::Hairpins => KeyType::Hairpin,
+            Self::SourceRanges => KeyType::Source,
             Self::State => KeyType::State,
         }
     }
@@ -95,13 +105,14 @@ impl SetId {
             Self::Services | Self::NodePorts | Self::Shortcuts => DataType::Route,
             Self::Dispatch | Self::ShortcutDispatch => DataType::Verdict,
             Self::Endpoints => DataType::Endpoint,
+            Self::Firewall => DataType::List,
             _ => DataType::None,
         }
     }
 
     /// Are its rows prefixes?
     pub(crate) const fn is_interval(self) -> bool {
-        matches!(self, Self::ServiceCidrs)
+        matches!(self, Self::ServiceCidrs | Self::SourceRanges)
     }
 
     /// Is it created with a size, and replaced by a bigger one when full? Others are small.
@@ -114,6 +125,7 @@ impl SetId {
                 | Self::RejectServices
                 | Self::RejectNodePorts
                 | Self::ClusterIps
+                | Self::Firewall
         )
     }
 }
@@ -182,7 +194,16 @@ pub(crate) fn size_for(rows: u32, max: u32) -> u32 {
 /// About how many rows the sets will have once everything known is planned.
 pub(crate) fn expected_rows(model: &Model) -> [u32; SETS] {
     let mut rows = [0_usize; SETS];
+    let is_restricted = |port: u32| {
+        let service = model.ports.at(port).map(|port| port.service);
+        let service = service.and_then(|service| model.services.at(service));
+        let spec = service.and_then(|service| service.spec.as_ref());
+        spec.is_some_and(|spec| spec.is_restricted())
+    };
     for (_, frontend) in model.frontends.arena.iter() {
+        if frontend.owner.role == Role::LoadBalancer && is_restricted(frontend.owner.port) {
+            rows[SetId::Firewall as usize] += 1;
+        }
         rows[match frontend.key.address {
             Some(_) => SetId::Services,
             None => SetId::NodePorts,

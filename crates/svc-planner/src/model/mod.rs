@@ -10,6 +10,7 @@ pub(crate) mod node;
 pub(crate) mod service;
 pub(crate) mod service_cidr;
 pub(crate) mod slice;
+pub(crate) mod source_ranges;
 
 use core::hash::BuildHasher;
 use std::collections::VecDeque;
@@ -87,8 +88,11 @@ impl Model {
             Change::EndpointSlice(slice) => self.set_slice(slice),
             Change::EndpointSliceGone(name) => self.remove_slice(&name),
             Change::Node(node) => {
+                let primary = self.node.addresses.first().copied();
                 if self.node.set(self.family, node) {
                     self.queue_all();
+                } else if self.node.addresses.first().copied() != primary {
+                    self.queue_restricted();
                 }
             }
             // Its last known addresses and zone stay in use.
@@ -125,6 +129,20 @@ impl Model {
     pub(crate) fn queue_all(&mut self) {
         for id in 0..self.ports.end() {
             self.queue(id);
+        }
+    }
+
+    /// Queues the ports of Services with source ranges, which may name the node.
+    fn queue_restricted(&mut self) {
+        for id in 0..self.services.end() {
+            let service = self.services.at(id);
+            let spec = service.and_then(|service| service.spec.as_ref());
+            if !spec.is_some_and(|spec| spec.is_restricted()) {
+                continue;
+            }
+            for port in service.map_or_else(SmallVec::new, |service| service.ports.clone()) {
+                self.queue(port);
+            }
         }
     }
 

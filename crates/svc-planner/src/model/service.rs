@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 
 use super::address::{Address, LocalTarget};
 use super::arena::NONE;
+use super::source_ranges;
 use crate::object::{self, Algorithm, Protocol, TrafficPolicy};
 use crate::plan::Family;
 
@@ -46,7 +47,8 @@ pub(crate) struct Spec {
     /// [`object::Seconds::MAX`] if unknown.
     pub(crate) created: object::Seconds,
     pub(crate) addresses: Box<[(Address, Role)]>,
-    pub(crate) source_ranges: Box<[IpNet]>,
+    /// Who may reach its load-balancer addresses, see [`source_ranges::admitted`].
+    pub(crate) sources: Option<Box<[IpNet]>>,
     pub(crate) internal_policy: TrafficPolicy,
     pub(crate) external_policy: TrafficPolicy,
     pub(crate) affinity: Option<u32>,
@@ -58,8 +60,9 @@ impl Spec {
     pub(crate) fn new(service: &object::Service, family: Family) -> Option<Box<Self>> {
         let roles = [
             (&service.cluster_ips[..], Role::ClusterIp),
-            (&service.external_ips[..], Role::ExternalIp),
+            // Source ranges hold for addresses that are external IPs as well.
             (&service.load_balancer_ips[..], Role::LoadBalancer),
+            (&service.external_ips[..], Role::ExternalIp),
         ];
         let mut addresses: SmallVec<[(Address, Role); 4]> = SmallVec::new();
         for (list, role) in roles {
@@ -76,7 +79,7 @@ impl Spec {
         Some(Box::new(Self {
             created: service.created.unwrap_or(object::Seconds::MAX),
             addresses: addresses.into_vec().into_boxed_slice(),
-            source_ranges: service.source_ranges.to_vec().into_boxed_slice(),
+            sources: source_ranges::admitted(&service.source_ranges, family),
             internal_policy: service.internal_policy,
             external_policy: service.external_policy,
             affinity: service.affinity,
@@ -84,16 +87,10 @@ impl Spec {
         }))
     }
 
-    /// May only some sources reach its load-balancer addresses?
+    /// Does it have addresses that only some sources may reach?
     pub(crate) fn is_restricted(&self) -> bool {
-        let admits_all = |range: &IpNet| range.prefix_len() == 0;
-        !self.source_ranges.is_empty() && !self.source_ranges.iter().any(admits_all)
-    }
-
-    /// Does it have addresses that are not served for want of a restriction?
-    pub(crate) fn withholds_addresses(&self) -> bool {
         let is_balancer = |(_, role): &(Address, Role)| *role == Role::LoadBalancer;
-        self.is_restricted() && self.addresses.iter().any(is_balancer)
+        self.sources.is_some() && self.addresses.iter().any(is_balancer)
     }
 
     pub(crate) fn cluster_ips(&self) -> impl Iterator<Item = Address> {

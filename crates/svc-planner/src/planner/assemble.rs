@@ -27,6 +27,14 @@ impl Planner {
         if let Some(transaction) = &mut self.spare_transaction {
             draft.reclaim(transaction);
         }
+        if let Stage::Guarded(found, until) = &self.stage {
+            if *until <= now {
+                let found = found.clone();
+                draft.step = Step::TakeOver;
+                self.work(draft, now).switch_base_chains(&found);
+            }
+            return;
+        }
         if self.mend_rules(draft, now)
             || self.clean_up(draft, now)
             || self.switch_to_bigger(draft, now)
@@ -40,11 +48,18 @@ impl Planner {
         self.grow(draft, now);
         if draft.is_empty()
             && self.parked.is_empty()
+            && self.guarded.is_empty()
             && let Stage::Filling(found) = &self.stage
         {
             let found = found.clone();
-            draft.step = Step::TakeOver;
-            self.work(draft, now).switch_base_chains(&found);
+            // Who finds an address open must have found it guarded.
+            if self.kernel.guards.is_empty() {
+                draft.step = Step::TakeOver;
+                self.work(draft, now).switch_base_chains(&found);
+            } else {
+                draft.step = Step::Guard;
+                self.work(draft, now).switch_firewall(&found);
+            }
         }
         if draft.is_empty() {
             // It was the others' turn, but they had nothing to do.
@@ -79,8 +94,13 @@ impl Planner {
         let due = self.due.front().map(|(time, _)| *time);
         let parked = self.parked.front().map(|(time, _)| *time);
         let leftovers = self.leftovers.front().map(|(time, _)| *time);
+        if let Stage::Guarded(_, until) = &self.stage {
+            return Next::WaitUntil(Duration::from_nanos(*until));
+        }
+        let guarded = self.guarded.keys().next().copied();
         let aside = self.aside.next();
-        match [due, parked, leftovers, aside].into_iter().flatten().min() {
+        let times = [due, parked, guarded, leftovers, aside];
+        match times.into_iter().flatten().min() {
             Some(time) => Next::WaitUntil(Duration::from_nanos(time)),
             None => Next::Idle,
         }
@@ -96,6 +116,7 @@ impl Planner {
             config: &self.config,
             now,
             hold: ticks(self.config.hold),
+            in_force: self.stage == Stage::Serving,
         }
     }
 
@@ -186,7 +207,7 @@ impl Planner {
                 draft.step = Step::Create;
                 true
             }
-            Stage::Filling(_) | Stage::Serving => false,
+            Stage::Filling(_) | Stage::Guarded(..) | Stage::Serving => false,
         };
         let in_force = self.stage == Stage::Absent;
         let mut work = Work {
@@ -198,6 +219,7 @@ impl Planner {
             config: &self.config,
             now,
             hold: ticks(self.config.hold),
+            in_force: fixed,
         };
         match (create, in_force) {
             (true, true) => {
@@ -228,6 +250,15 @@ impl Planner {
         }
         while let Some((_, ports)) = self.parked.pop_front_if(|(time, _)| *time <= now) {
             for id in ports {
+                work.model.queue(id);
+            }
+        }
+        while let Some(ports) = self
+            .guarded
+            .first_entry()
+            .filter(|ports| *ports.key() <= now)
+        {
+            for id in ports.remove() {
                 work.model.queue(id);
             }
         }

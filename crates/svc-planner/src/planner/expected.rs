@@ -87,7 +87,10 @@ impl Planner {
     /// Something of ours is in the table.
     #[must_use]
     pub fn is_present(&self) -> bool {
-        matches!(self.stage, Stage::Serving | Stage::Filling(_))
+        matches!(
+            self.stage,
+            Stage::Serving | Stage::Filling(_) | Stage::Guarded(..)
+        )
     }
 
     /// Sets and maps of ours.
@@ -195,9 +198,11 @@ impl Planner {
     /// One above the greatest number of an item with rows in a set.
     fn items(&self, position: usize, id: SetId) -> u32 {
         let items = match id {
-            SetId::Services | SetId::NodePorts | SetId::RejectServices | SetId::RejectNodePorts => {
-                self.model.frontends.arena.end()
-            }
+            SetId::Services
+            | SetId::NodePorts
+            | SetId::RejectServices
+            | SetId::RejectNodePorts
+            | SetId::Firewall => self.model.frontends.arena.end(),
             SetId::Endpoints | SetId::Shortcuts => self.kernel.groups.end(),
             SetId::ClusterIps => self.model.cluster_ips.arena.end(),
             SetId::Dispatch
@@ -205,7 +210,7 @@ impl Planner {
             | SetId::NodePortIps
             | SetId::Hairpins
             | SetId::State => 1,
-            SetId::ServiceCidrs => 0,
+            SetId::ServiceCidrs | SetId::SourceRanges => 0,
         };
         match &self.growth {
             Some(growth) if position == SETS => items.min(growth.cursor),
@@ -220,6 +225,13 @@ impl Planner {
             SetId::Services | SetId::NodePorts | SetId::RejectServices | SetId::RejectNodePorts => {
                 if let Some(frontend) = self.model.frontends.arena.at(item)
                     && let Some(datum) = frontend_row(id, frontend)
+                {
+                    shown.push(frontend.key.lower(family), datum);
+                }
+            }
+            SetId::Firewall => {
+                if let Some(frontend) = self.model.frontends.arena.at(item)
+                    && let Some(datum) = self.guard_row(item)
                 {
                     shown.push(frontend.key.lower(family), datum);
                 }
@@ -271,7 +283,7 @@ impl Planner {
                     shown.push(key, Datum::None);
                 }
             }
-            SetId::ServiceCidrs => {}
+            SetId::ServiceCidrs | SetId::SourceRanges => {}
         }
         true
     }
@@ -282,12 +294,16 @@ impl Planner {
         let frontend = |key| {
             let item = self.model.frontends.find(&key)?;
             let frontend = self.model.frontends.arena.at(item)?;
-            Some((item, frontend_row(id, frontend)))
+            let datum = match id {
+                SetId::Firewall => self.guard_row(item),
+                _ => frontend_row(id, frontend),
+            };
+            Some((item, datum))
         };
         let present = |is_there: bool| Some((0, is_there.then_some(Datum::None)));
         match (id, *key) {
             (
-                SetId::Services | SetId::RejectServices,
+                SetId::Services | SetId::RejectServices | SetId::Firewall,
                 Key::Frontend {
                     address,
                     protocol,
@@ -347,6 +363,11 @@ impl Planner {
             (SetId::State, key @ Key::State { .. }) => present(self.state() == Some(key)),
             _ => None,
         }
+    }
+
+    fn guard_row(&self, frontend: u32) -> Option<Datum> {
+        let guard = self.kernel.guards.get(&frontend)?;
+        Some(Datum::List(guard.list))
     }
 
     fn class_row(&self, id: SetId, number: u32) -> Option<Datum> {

@@ -3,7 +3,9 @@
 use super::{Planner, Stage};
 use crate::clock::{PENDING, ticks};
 use crate::kernel::class::State;
+use crate::kernel::guard::FRESH;
 use crate::kernel::set::SETS;
+use crate::kernel::source_list;
 use crate::planning::draft::{Draft, Due, Step, Undo};
 use crate::planning::takeover::Leftovers;
 use crate::report::Reason;
@@ -16,11 +18,15 @@ impl Planner {
     pub(super) fn finish(&mut self, mut draft: Box<Draft>, now: u64) {
         let hold = ticks(self.config.hold);
         // No packet is on its way through rules that were not there.
-        let rest = match self.stage {
-            Stage::Serving => ticks(self.config.settle),
-            Stage::Absent | Stage::Foreign(_) | Stage::Filling(_) => 0,
+        let settle = ticks(self.config.settle);
+        let (rest, whole_way) = match self.stage {
+            Stage::Serving => (settle, hold),
+            // One may be on its way through a base chain that had no rules yet.
+            Stage::Absent => (0, settle),
+            Stage::Foreign(_) | Stage::Filling(_) | Stage::Guarded(..) => (0, 0),
         };
         let ready = now.saturating_add(rest);
+        let ripe = now.saturating_add(whole_way);
         let freed = !draft.freed_groups.is_empty() || !draft.deleted_classes.is_empty();
         let shrunk = draft
             .sets
@@ -47,6 +53,24 @@ impl Planner {
         for number in draft.deleted_classes.drain(..) {
             self.kernel.classes.remove(number);
         }
+        for number in draft.created_lists.drain(..) {
+            if let Some(list) = self.kernel.lists.at_mut(number) {
+                list.state = source_list::State::Ready(ready);
+                if list.users == 0 {
+                    list.since = now;
+                    self.due
+                        .push_back((now.saturating_add(hold), Due::List(number)));
+                }
+            }
+        }
+        for number in draft.freed_lists.drain(..) {
+            self.kernel.lists.free(number);
+        }
+        for id in draft.guards.drain(..) {
+            if let Some(guard) = self.kernel.guards.get_mut(&id) {
+                guard.ripe = ripe;
+            }
+        }
         for id in draft.emptied_cluster_ips.drain(..) {
             let Some(ip) = self.model.cluster_ips.arena.at_mut(id) else {
                 continue;
@@ -68,6 +92,10 @@ impl Planner {
             let parked = core::mem::take(&mut draft.parked);
             self.parked.push_back((ready, parked));
         }
+        for (time, id) in draft.guarded.drain(..) {
+            let time = if time == FRESH { ripe } else { time };
+            self.guarded.entry(time).or_default().push(id);
+        }
         if freed || shrunk {
             self.retry_refused();
         }
@@ -81,6 +109,7 @@ impl Planner {
         for undo in &draft.undo {
             match undo {
                 Undo::Frontend { id, .. } => self.model.lost_frontends.push(*id),
+                Undo::Guard { id, .. } => self.model.lost_frontends.push(*id),
                 Undo::ClusterIp { id, .. } => self.model.lost_cluster_ips.push(*id),
                 _ => {}
             }
@@ -139,8 +168,19 @@ impl Planner {
                     now,
                 );
             }
+            Step::Guard => {
+                if let Stage::Filling(mut found) =
+                    core::mem::replace(&mut self.stage, Stage::Serving)
+                {
+                    found.note_firewall();
+                    let until = now.saturating_add(ticks(self.config.hold));
+                    self.stage = Stage::Guarded(found, until);
+                }
+            }
             Step::TakeOver => {
-                if let Stage::Filling(found) = core::mem::replace(&mut self.stage, Stage::Serving) {
+                if let Stage::Filling(found) | Stage::Guarded(found, _) =
+                    core::mem::replace(&mut self.stage, Stage::Serving)
+                {
                     self.leave(Leftovers::of(found), now);
                 }
             }
@@ -175,7 +215,10 @@ impl Planner {
         let lacked = |reason: &Reason| {
             matches!(
                 reason,
-                Reason::NoClass { .. } | Reason::NoGroup | Reason::MapFull { .. }
+                Reason::NoClass { .. }
+                    | Reason::NoGroup
+                    | Reason::MapFull { .. }
+                    | Reason::SourceRangesFull
             )
         };
         let refused = self.refused.iter().filter(|(_, reason)| lacked(reason));
@@ -202,7 +245,9 @@ impl Planner {
                     return false;
                 };
                 if frontend.is_unused() {
-                    self.model.frontends.remove(id);
+                    if !self.kernel.guards.contains_key(&id) {
+                        self.model.frontends.remove(id);
+                    }
                     return false;
                 }
                 stamp(&mut frontend.since)
@@ -217,6 +262,11 @@ impl Planner {
                 .classes
                 .at_mut(number)
                 .is_some_and(|class| stamp(&mut class.since)),
+            Due::List(number) => self
+                .kernel
+                .lists
+                .at_mut(number)
+                .is_some_and(|list| stamp(&mut list.since)),
             Due::Hairpin(key) => self
                 .kernel
                 .hairpins

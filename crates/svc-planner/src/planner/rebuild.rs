@@ -30,6 +30,7 @@ impl Planner {
         self.in_flight = None;
         self.due.clear();
         self.parked.clear();
+        self.guarded.clear();
         self.cramped.clear();
         self.lacking = [0; SETS];
         self.growth = None;

@@ -17,10 +17,12 @@ use crate::config::Config;
 use crate::kernel::RuleSettings;
 use crate::kernel::class::{Class, Classes, Shape, State};
 use crate::kernel::group::{Facts, Group, Groups, NO_GROUP};
+use crate::kernel::guard::Guard;
 use crate::kernel::hairpin::Hairpin;
 use crate::kernel::set::{SETS, SetId, SetState};
+use crate::kernel::source_list::{self, List, Lists, NOBODY};
 use crate::model::Model;
-use crate::model::address::{Address, LocalTarget, Target};
+use crate::model::address::{Address, LocalTarget, Target, is_of};
 use crate::model::arena::NONE;
 use crate::model::frontend::FrontendKey;
 use crate::object::Protocol;
@@ -31,7 +33,7 @@ use crate::planning::takeover::Leftovers;
 use crate::report::PortName;
 
 /// Changes with what the rules say or what rows mean.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// State of a [`Planner`] between two transactions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -52,6 +54,9 @@ pub struct Snapshot {
     ports: Vec<SavedPort>,
     frontends: Vec<(Key, Option<Route>, bool)>,
     hairpins: Vec<(SocketAddr, Protocol)>,
+    source_lists: Vec<SavedList>,
+    /// Restricted frontends and their lists.
+    guards: Vec<(Key, u32)>,
     leftovers: Vec<Leftovers>,
 }
 
@@ -74,6 +79,13 @@ struct SavedGroup {
     count: u32,
     slots: Vec<SocketAddr>,
     shortcut: Option<Route>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct SavedList {
+    number: u32,
+    namespace: Box<str>,
+    ranges: Vec<IpNet>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -171,6 +183,17 @@ impl Planner {
             .filter(|(_, ip)| ip.present);
         let mut hairpins: Vec<_> = self.kernel.hairpins.keys().collect();
         hairpins.sort_unstable_by_key(|local| (local.target, local.protocol));
+        let lists = self.kernel.lists.iter().map(|(number, list)| SavedList {
+            number,
+            namespace: (&*list.namespace).into(),
+            ranges: list.ranges.to_vec(),
+        });
+        let guards = self.kernel.guards.iter().filter_map(|(id, guard)| {
+            let frontend = self.model.frontends.arena.at(*id)?;
+            Some((frontend.key.lower(family), guard.list))
+        });
+        let mut guards: Vec<_> = guards.collect();
+        guards.sort_unstable();
         let settings = &self.kernel.settings;
         Some(Snapshot {
             version: VERSION,
@@ -198,6 +221,8 @@ impl Planner {
                 .into_iter()
                 .map(|local| (socket(local.target), local.protocol))
                 .collect(),
+            source_lists: lists.collect(),
+            guards,
             leftovers: self
                 .leftovers
                 .iter()
@@ -254,6 +279,8 @@ impl Restore<'_> {
         self.hairpins(saved.hairpins)?;
         self.ports(saved.ports)?;
         self.frontends(saved.frontends)?;
+        self.lists(saved.source_lists)?;
+        self.guards(saved.guards)?;
         self.schedule();
         let due = self.due_time();
         let leftovers = saved.leftovers.into_iter().map(|names| (due, names));
@@ -383,23 +410,7 @@ impl Restore<'_> {
 
     fn frontends(&mut self, saved: Vec<(Key, Option<Route>, bool)>) -> Restored {
         for (key, route, rejects) in saved {
-            let key = match key {
-                Key::Frontend {
-                    address,
-                    protocol,
-                    port,
-                } => FrontendKey {
-                    address: Some(self.address(address)?),
-                    protocol,
-                    port,
-                },
-                Key::NodePort { protocol, port } => FrontendKey {
-                    address: None,
-                    protocol,
-                    port,
-                },
-                _ => return Err(RestoreError::Inconsistent("not a frontend")),
-            };
+            let key = self.frontend(key)?;
             let frontends = &mut self.planner.model.frontends;
             let id = frontends.find_or_insert(key);
             if let Some(frontend) = frontends.arena.at_mut(id) {
@@ -413,6 +424,65 @@ impl Restore<'_> {
             }
         }
         Ok(())
+    }
+
+    fn lists(&mut self, saved: Vec<SavedList>) -> Restored {
+        let mut lists = Vec::with_capacity(saved.len());
+        for list in saved {
+            if list.ranges.iter().any(|range| !is_of(self.family, range)) {
+                return Err(RestoreError::Inconsistent("a range of the other family"));
+            }
+            let restored = List {
+                ranges: list.ranges.into(),
+                namespace: list.namespace.into(),
+                state: source_list::State::Ready(0),
+                users: 0,
+                since: PENDING,
+                noted: 0,
+            };
+            lists.push((list.number, restored));
+        }
+        self.planner.kernel.lists = Lists::numbered(lists)
+            .ok_or(RestoreError::Inconsistent("two lists of ranges are one"))?;
+        Ok(())
+    }
+
+    fn guards(&mut self, saved: Vec<(Key, u32)>) -> Restored {
+        // It may have been written just before.
+        let ripe = self.due_time();
+        for (key, number) in saved {
+            let key = self.frontend(key)?;
+            let id = self.planner.model.frontends.find_or_insert(key);
+            let kernel = &mut self.planner.kernel;
+            if let Some(list) = kernel.lists.at_mut(number) {
+                (list.users, list.since) = (list.users.saturating_add(1), IN_USE);
+            } else if number != NOBODY {
+                return Err(RestoreError::Inconsistent("a list of ranges is missing"));
+            }
+            let guard = Guard { list: number, ripe };
+            kernel.guards.insert(id, guard);
+        }
+        Ok(())
+    }
+
+    fn frontend(&self, key: Key) -> Restored<FrontendKey> {
+        Ok(match key {
+            Key::Frontend {
+                address,
+                protocol,
+                port,
+            } => FrontendKey {
+                address: Some(self.address(address)?),
+                protocol,
+                port,
+            },
+            Key::NodePort { protocol, port } => FrontendKey {
+                address: None,
+                protocol,
+                port,
+            },
+            _ => return Err(RestoreError::Inconsistent("not a frontend")),
+        })
     }
 
     /// A row leads to a class and a group.
@@ -436,6 +506,7 @@ impl Restore<'_> {
         let (kernel, model): (_, &Model) = (&planner.kernel, &planner.model);
         let mut due: Vec<Due> = Vec::new();
         due.extend(kernel.classes.iter().map(|(number, _)| Due::Class(number)));
+        due.extend(kernel.lists.iter().map(|(number, _)| Due::List(number)));
         due.extend(kernel.groups.iter().map(|(number, _)| Due::Group(number)));
         due.extend(
             model

@@ -4,8 +4,10 @@ use super::growth::Growth;
 use super::takeover::{Inventory, Leftovers};
 use crate::kernel::class::Class;
 use crate::kernel::group::{Facts, Group};
+use crate::kernel::guard::Guard;
 use crate::kernel::hairpin::Hairpin;
 use crate::kernel::set::{SETS, SetId, SetState};
+use crate::kernel::source_list::List;
 use crate::kernel::{Kernel, Settings};
 use crate::model::Model;
 use crate::model::address::{LocalTarget, Target};
@@ -18,6 +20,7 @@ pub(crate) enum Due {
     Group(u32),
     Class(u32),
     Hairpin(LocalTarget),
+    List(u32),
     NodePortIps,
 }
 
@@ -71,6 +74,17 @@ pub(crate) enum Undo {
         class: Class,
     },
     ClassAdded(u32),
+    Guard {
+        id: u32,
+        guard: Option<Guard>,
+    },
+    List {
+        number: u32,
+        users: u32,
+        since: u64,
+    },
+    ListAdded(u32),
+    ListRemoved(u32, Box<List>),
 }
 
 /// Rows of one set.
@@ -99,6 +113,8 @@ pub(crate) enum Step {
     Grow(Growth),
     /// Switches to a bigger set.
     Switch(Growth),
+    /// Switches the chains before translation over.
+    Guard,
     /// Switches the base chains over.
     TakeOver,
     /// Puts chains and rules back in place; what is not ours is left.
@@ -140,6 +156,14 @@ pub(crate) struct Draft {
     pub(crate) deleted_classes: Vec<u32>,
     /// ClusterIPs whose row goes.
     pub(crate) emptied_cluster_ips: Vec<u32>,
+    /// Lists of source ranges whose rows become visible.
+    pub(crate) created_lists: Vec<u32>,
+    /// Lists whose number becomes free.
+    pub(crate) freed_lists: Vec<u32>,
+    /// Frontends whose guard becomes visible.
+    pub(crate) guards: Vec<u32>,
+    /// Ports with frontends that wait for their guard, and until when.
+    pub(crate) guarded: Vec<(u64, u32)>,
     /// Ports that wait for a class of this transaction.
     pub(crate) parked: Vec<u32>,
     /// What it does besides rows.
@@ -170,6 +194,10 @@ impl Draft {
             created_classes: Vec::new(),
             deleted_classes: Vec::new(),
             emptied_cluster_ips: Vec::new(),
+            created_lists: Vec::new(),
+            freed_lists: Vec::new(),
+            guards: Vec::new(),
+            guarded: Vec::new(),
             parked: Vec::new(),
             step: Step::Rows,
             items: 0,
@@ -196,6 +224,7 @@ impl Draft {
         self.hairpins.clear();
         self.released.clear();
         self.consumed.clear();
+        self.guarded.clear();
         self.numbers().into_iter().for_each(Vec::clear);
         self.step = Step::Rows;
         self.items = 0;
@@ -212,18 +241,22 @@ impl Draft {
         self.hairpins.shrink_to(KEPT);
         self.released.shrink_to(KEPT);
         self.consumed.shrink_to(KEPT);
+        self.guarded.shrink_to(KEPT);
         for numbers in self.numbers() {
             numbers.shrink_to(KEPT);
         }
     }
 
-    fn numbers(&mut self) -> [&mut Vec<u32>; 6] {
+    fn numbers(&mut self) -> [&mut Vec<u32>; 9] {
         [
             &mut self.ports,
             &mut self.freed_groups,
             &mut self.created_classes,
             &mut self.deleted_classes,
             &mut self.emptied_cluster_ips,
+            &mut self.created_lists,
+            &mut self.freed_lists,
+            &mut self.guards,
             &mut self.parked,
         ]
     }
@@ -446,6 +479,23 @@ impl Undo {
                 }
             }
             Self::ClassAdded(number) => kernel.classes.remove(number),
+            Self::Guard { id, guard } => {
+                match guard {
+                    Some(guard) => kernel.guards.insert(id, guard),
+                    None => kernel.guards.remove(&id),
+                };
+            }
+            Self::List {
+                number,
+                users,
+                since,
+            } => {
+                if let Some(list) = kernel.lists.at_mut(number) {
+                    (list.users, list.since) = (users, since);
+                }
+            }
+            Self::ListAdded(number) => kernel.lists.remove(number),
+            Self::ListRemoved(number, list) => kernel.lists.put_back(number, *list),
         }
     }
 }

@@ -89,9 +89,12 @@ impl Work<'_> {
         let key = key.lower(self.model.family);
         let route = frontend.route.map(Datum::Route);
         let reject = frontend.rejects.then_some(Datum::None);
+        let guard = self.kernel.guards.get(&id);
+        let guard = guard.map(|guard| Datum::List(guard.list));
         let datum = match (set, has_address) {
             (SetId::Services, true) | (SetId::NodePorts, false) => route,
             (SetId::RejectServices, true) | (SetId::RejectNodePorts, false) => reject,
+            (SetId::Firewall, true) => guard,
             _ => None,
         };
         if let Some(datum) = datum {

@@ -2,6 +2,7 @@
 
 mod classes;
 pub(crate) mod draft;
+mod firewall;
 mod flows;
 pub(crate) mod growth;
 mod port;
@@ -30,6 +31,8 @@ pub(crate) struct Work<'a> {
     pub(crate) now: u64,
     /// [`Config::hold`] in ticks.
     pub(crate) hold: u64,
+    /// Packets go through the table already.
+    pub(crate) in_force: bool,
 }
 
 pub(crate) use classes::{class_key, row_set};

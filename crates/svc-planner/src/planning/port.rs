@@ -38,7 +38,6 @@ struct Fates {
     /// If it has frontends that are reached from outside.
     external: Option<Fate>,
     algorithm: Algorithm,
-    withholds_addresses: bool,
 }
 
 /// Numbers of a port's classes.
@@ -84,9 +83,11 @@ impl Work<'_> {
         if let Err(obstacle) = self.check_room(id, &fates) {
             return obstacle;
         }
-        let classes = match self.classes(&fates) {
-            Ok(classes) => classes,
-            Err(obstacle) => return obstacle,
+        // Both ask for what is missing before the port is parked.
+        let (restriction, classes) = (self.restrict(id), self.classes(&fates));
+        let (restriction, classes) = match (restriction, classes) {
+            (Ok(restriction), Ok(classes)) => (restriction, classes),
+            (_, Err(obstacle)) | (Err(obstacle), _) => return obstacle,
         };
         let Some((cluster, local)) = self.groups(id, &fates) else {
             return Planned::Refused(Reason::NoGroup);
@@ -127,9 +128,15 @@ impl Work<'_> {
             } else {
                 Some(internal)
             };
-            if let Some(goal) = goal {
-                self.set_frontend(frontend, goal);
+            let Some(goal) = goal else {
+                continue;
+            };
+            let list = restriction.of(role);
+            if matches!(goal, Goal::Route(_)) && !self.may_lead(frontend, id, list) {
+                continue;
             }
+            self.set_guard(frontend, list);
+            self.set_frontend(frontend, goal);
         }
         self.set_groups(id, cluster, local);
         self.add_cluster_ips(service);
@@ -139,8 +146,7 @@ impl Work<'_> {
         hairpin::list(self.selection, protocol, &mut hairpins);
         self.set_hairpins(id, &hairpins);
         self.selection.hairpins = hairpins;
-        let withheld = fates.withholds_addresses.then_some(Reason::SourceRanges);
-        match classes.shortage.or(withheld) {
+        match classes.shortage.or(restriction.reason) {
             Some(reason) => Planned::Partly(reason),
             None => Planned::Done,
         }
@@ -155,7 +161,6 @@ impl Work<'_> {
             internal: traffic_policy::internal(spec.internal_policy, self.selection),
             external: is_external.then_some(external),
             algorithm: spec.algorithm,
-            withholds_addresses: spec.withholds_addresses(),
         })
     }
 
@@ -267,7 +272,7 @@ impl Work<'_> {
         }
     }
 
-    fn owned_frontends(&self, id: u32) -> SmallVec<[(u32, Role); 4]> {
+    pub(super) fn owned_frontends(&self, id: u32) -> SmallVec<[(u32, Role); 4]> {
         let Some(port) = self.model.ports.at(id) else {
             return SmallVec::new();
         };
@@ -299,6 +304,9 @@ impl Work<'_> {
             endpoints += wanted.saturating_sub(slots(port.local_group));
         }
         let frontends = u32::try_from(port.frontends.len()).unwrap_or(u32::MAX);
+        let service = self.model.services.at(port.service);
+        let spec = service.and_then(|service| service.spec.as_ref());
+        let restricted = spec.is_some_and(|spec| spec.is_restricted());
         let needs = [
             (
                 SetId::Endpoints,
@@ -309,6 +317,7 @@ impl Work<'_> {
             (SetId::RejectServices, frontends),
             (SetId::RejectNodePorts, u32::from(port.node_port != 0)),
             (SetId::ClusterIps, frontends),
+            (SetId::Firewall, if restricted { frontends } else { 0 }),
         ];
         for (set, rows) in needs {
             let state = self.draft.set(set);

@@ -17,6 +17,7 @@ impl Work<'_> {
             Due::Frontend(id) => self.retire_reject(id),
             Due::Group(number) => self.retire_group(number),
             Due::Class(number) => self.retire_class(number),
+            Due::List(number) => self.retire_list(number),
             // Looked at in every transaction.
             Due::NodePortIps => {}
             Due::Hairpin(key) => {

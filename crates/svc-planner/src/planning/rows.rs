@@ -152,11 +152,17 @@ impl Work<'_> {
     /// Deletes the rows of a frontend nobody owns.
     pub(crate) fn drop_frontend(&mut self, id: u32) {
         match self.model.frontends.arena.at(id) {
-            Some(frontend) if frontend.is_unused() && frontend.since != PENDING => {
+            Some(frontend)
+                if frontend.is_unused()
+                    && frontend.since != PENDING
+                    && !self.kernel.guards.contains_key(&id) =>
+            {
                 self.model.frontends.remove(id);
             }
             Some(frontend) if frontend.owner.port == NONE => {
                 self.note_gone(id);
+                // Who reads that the guard is gone, reads later that the frontend is.
+                self.set_guard(id, 0);
                 self.set_frontend(id, Goal::Absent);
             }
             _ => {}

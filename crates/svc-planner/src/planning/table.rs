@@ -26,7 +26,7 @@ impl Work<'_> {
     pub(crate) fn create_chains(&mut self) {
         self.adopt_configuration();
         self.draft.transaction.add_chains.extend(chains());
-        self.add_fixed_rules();
+        self.add_fixed_rules(&|_| true);
     }
 
     /// Brings rules in line when the configuration or the Node ask for others. `fixed`: those of
@@ -47,14 +47,14 @@ impl Work<'_> {
         if fixed {
             let names = chains().into_iter().map(|chain| chain.name);
             self.draft.transaction.flush_chains.extend(names);
-            self.add_fixed_rules();
+            self.add_fixed_rules(&|_| true);
         }
     }
 
     /// Adds the rules of all chains.
     pub(crate) fn add_all_rules(&mut self) {
         self.add_class_rules();
-        self.add_fixed_rules();
+        self.add_fixed_rules(&|_| true);
     }
 
     fn add_class_rules(&mut self) {
@@ -65,9 +65,10 @@ impl Work<'_> {
         }
     }
 
-    /// Adds the rules of the chains that do not belong to classes.
-    pub(super) fn add_fixed_rules(&mut self) {
-        let rules = self.layout().rules();
+    /// Adds the rules of chains that do not belong to classes, by name.
+    pub(super) fn add_fixed_rules(&mut self, of: &dyn Fn(&str) -> bool) {
+        let mut rules = self.layout().rules();
+        rules.retain(|rule| of(&rule.chain));
         self.draft.transaction.add_rules.extend(rules);
     }
 

@@ -4,7 +4,7 @@ use hashbrown::HashSet;
 use serde::{Deserialize, Serialize};
 
 use super::Work;
-use crate::kernel::layout::chains;
+use crate::kernel::layout::{chains, is_firewall};
 use crate::kernel::set::SetId;
 use crate::plan::{Chain, Name};
 use crate::policy::traffic_policy::Kind;
@@ -76,6 +76,15 @@ impl Inventory {
         greatest.map_or(0, |generation| generation.saturating_add(1))
     }
 
+    /// The chains of our firewall are among those found now.
+    pub(crate) fn note_firewall(&mut self) {
+        self.chains.retain(|chain| !is_firewall(&chain.name));
+        let firewall = chains()
+            .into_iter()
+            .filter(|chain| is_firewall(&chain.name));
+        self.chains.extend(firewall);
+    }
+
     /// A suffix of class chains' names that is above all found.
     pub(crate) fn free_suffix(&self) -> u32 {
         let suffix_of = |chain: &Chain, kind: Kind| {
@@ -104,9 +113,35 @@ impl Work<'_> {
     /// Points the base chains at our rules. Rules of all base chains found go: none of them is to
     /// judge a packet any more.
     pub(crate) fn switch_base_chains(&mut self, found: &Inventory) {
+        let moved = self.take_chains(found, chains());
+        let transaction = &mut self.draft.transaction;
+        let ours: HashSet<Name> = transaction.flush_chains.iter().cloned().collect();
+        // A chain that is deleted must not be jumped to from anywhere.
+        let others = found
+            .chains
+            .iter()
+            .filter(|chain| moved || chain.base.is_some());
+        let others = others
+            .map(|chain| chain.name.clone())
+            .filter(|name| !ours.contains(name));
+        transaction.flush_chains.extend(others);
+        self.add_fixed_rules(&|_| true);
+    }
+
+    /// Points only those base chains at our rules that packets meet before they are translated.
+    pub(crate) fn switch_firewall(&mut self, found: &Inventory) {
+        let firewall = chains()
+            .into_iter()
+            .filter(|chain| is_firewall(&chain.name));
+        self.take_chains(found, firewall.collect());
+        self.add_fixed_rules(&is_firewall);
+    }
+
+    /// Makes chains ours and empty; true if one had to be deleted for that.
+    fn take_chains(&mut self, found: &Inventory, chains: Vec<Chain>) -> bool {
         let transaction = &mut self.draft.transaction;
         let mut moved = false;
-        for chain in chains() {
+        for chain in chains {
             match found.chains.iter().find(|other| other.name == chain.name) {
                 None => transaction.add_chains.push(chain),
                 Some(other) if other.base == chain.base => {
@@ -120,17 +155,7 @@ impl Work<'_> {
                 }
             }
         }
-        let ours: HashSet<Name> = transaction.flush_chains.iter().cloned().collect();
-        // A chain that is deleted must not be jumped to from anywhere.
-        let others = found
-            .chains
-            .iter()
-            .filter(|chain| moved || chain.base.is_some());
-        let others = others
-            .map(|chain| chain.name.clone())
-            .filter(|name| !ours.contains(name));
-        transaction.flush_chains.extend(others);
-        self.add_fixed_rules();
+        moved
     }
 }
 

@@ -80,10 +80,7 @@ impl Model {
             port: port_number,
         };
         for (address, role) in &spec.addresses {
-            // Better closed than open to everybody.
-            if *role != Role::LoadBalancer || !spec.is_restricted() {
-                wanted.push((key(Some(*address), port.port), *role));
-            }
+            wanted.push((key(Some(*address), port.port), *role));
         }
         if port.node_port != 0 {
             wanted.push((key(None, port.node_port), Role::NodePort));

@@ -6,5 +6,6 @@ pub(crate) mod hairpin;
 pub(crate) mod masquerade;
 pub(crate) mod node_addresses;
 pub(crate) mod serving;
+pub(crate) mod source_ranges;
 pub(crate) mod topology;
 pub(crate) mod traffic_policy;

@@ -109,12 +109,16 @@ fn service(family: Family) -> impl Strategy<Value = Service> {
     };
     (
         (0..SERVICES, 1..8_u8, option::of(0..3_u64)),
-        (outside(EXTERNAL_NET), outside(BALANCER_NET)),
+        (
+            outside(EXTERNAL_NET),
+            outside(BALANCER_NET),
+            source_ranges(family),
+        ),
         (policy(), policy()),
         ports,
     )
         .prop_map(
-            move |((number, ip, created), (external, balancer), policies, ports)| {
+            move |((number, ip, created), (external, balancer, ranges), policies, ports)| {
                 let mut chosen: Vec<ServicePort> = Vec::new();
                 for (template, node_port) in ports {
                     let (name, protocol, port) = PORTS[template];
@@ -140,7 +144,7 @@ fn service(family: Family) -> impl Strategy<Value = Service> {
                     cluster_ips: [address(family, CLUSTER_NET, ip)].into_iter().collect(),
                     external_ips: external,
                     load_balancer_ips: balancer,
-                    source_ranges: [].into_iter().collect(),
+                    source_ranges: ranges.into_iter().collect(),
                     internal_policy: policies.0,
                     external_policy: policies.1,
                     affinity: None,
@@ -150,6 +154,28 @@ fn service(family: Family) -> impl Strategy<Value = Service> {
                 }
             },
         )
+}
+
+/// None, ranges that overlap, name the node, or are of the other family.
+fn source_ranges(family: Family) -> impl Strategy<Value = Vec<IpNet>> {
+    let other = match family {
+        Family::Ipv4 => Family::Ipv6,
+        Family::Ipv6 => Family::Ipv4,
+    };
+    let everybody = |family| IpNet::new(address(family, 0, 0), 0).unwrap();
+    let own = [
+        prefix(family, CLIENT_NET),
+        IpNet::from(address(family, CLIENT_NET, 1)),
+        IpNet::from(address(family, POD_NET, 1)),
+        prefix(family, NODE_NET),
+    ];
+    let ranges = select([own.as_slice(), &[prefix(other, CLIENT_NET)]].concat());
+    let all = select(vec![everybody(family), everybody(other)]);
+    prop_oneof![
+        4 => Just(vec![]),
+        4 => vec(ranges, 1..4),
+        1 => all.prop_map(move |all| vec![own[0], all]),
+    ]
 }
 
 /// A pod is where it is: its node depends on its number alone. The last is on the host's network.
@@ -348,6 +374,10 @@ pub(crate) fn packets(family: Family) -> Vec<Packet> {
         ] {
             packets.push(Packet::arriving(interface, from, to, protocol, port));
         }
+        // Where a balancer's address is the node's own as well, the node comes from it.
+        if is_balancer(family, &to) {
+            packets.push(Packet::local(to, to, protocol, port));
+        }
     }
     let loopback = match family {
         Family::Ipv4 => IpAddr::V4(core::net::Ipv4Addr::LOCALHOST),
@@ -360,13 +390,21 @@ pub(crate) fn packets(family: Family) -> Vec<Packet> {
     packets
 }
 
-/// One packet to each destination.
+fn is_balancer(family: Family, to: &IpAddr) -> bool {
+    prefix(family, BALANCER_NET).contains(to)
+}
+
+/// One packet to each destination, two where it matters who sends it.
 pub(crate) fn few_packets(family: Family) -> Vec<Packet> {
-    let from = address(family, CLIENT_NET, 1);
-    destinations(family)
-        .into_iter()
-        .map(|(to, protocol, port)| Packet::arriving("eth0", from, to, protocol, port))
-        .collect()
+    let (client, pod) = (address(family, CLIENT_NET, 1), address(family, POD_NET, 2));
+    let mut packets = Vec::new();
+    for (to, protocol, port) in destinations(family) {
+        packets.push(Packet::arriving("eth0", client, to, protocol, port));
+        if is_balancer(family, &to) {
+            packets.push(Packet::arriving("cni1", pod, to, protocol, port));
+        }
+    }
+    packets
 }
 
 fn destinations(family: Family) -> Vec<(IpAddr, Protocol, u16)> {

@@ -263,7 +263,7 @@ impl Driver {
         assert!(order.is_empty(), "{order:?}\n{}", self.times());
     }
 
-    /// Whether a packet is for a Service, as it once was, that once had an endpoint.
+    /// Whether a packet is for a Service, as it once was, that admitted it and once had an endpoint.
     fn is_own(&self, packet: &Packet, endpoint: &Endpoint) -> bool {
         let Transport::Ports {
             protocol,
@@ -274,10 +274,9 @@ impl Driver {
             return false;
         };
         self.services.iter().any(|service| {
-            let outside = service
-                .external_ips
-                .iter()
-                .chain(&service.load_balancer_ips);
+            let balancers = self.oracle.admits(service, &packet.saddr);
+            let balancers = service.load_balancer_ips.iter().filter(|_| balancers);
+            let outside = service.external_ips.iter().chain(balancers);
             let mut addresses = service.cluster_ips.iter().chain(outside);
             let by_address = addresses.any(|address| *address == packet.daddr);
             service.ports.iter().any(|port| {

@@ -3,6 +3,8 @@
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
+use ipnet::IpNet;
+
 use crate::fake::kernel::Kernel;
 use crate::fake::table::Table;
 use crate::fake::timeline::Timeline;
@@ -26,9 +28,23 @@ pub enum OrderViolation {
         /// Generation without the class.
         generation: u64,
     },
+    /// A row names a list of source ranges that was not complete one commit before.
+    ListTooLate {
+        /// List number.
+        list: u32,
+        /// The row's generation.
+        generation: u64,
+    },
+    /// Ranges of a list went, or came, while packets may still have held its number.
+    ListChanged {
+        /// List number.
+        list: u32,
+        /// Generation that changed them.
+        generation: u64,
+    },
 }
 
-/// Checks that classes exist a commit before the first row that leads to them and `hold` longer
+/// Checks that classes and lists of source ranges exist a commit before the first row that leads to them and `hold` longer
 /// than the last. Rows in maps that no base chain leads to, such as those of a table not yet or no
 /// more in use, lead nowhere.
 #[must_use]
@@ -55,6 +71,26 @@ pub fn check_order(kernel: &Kernel, family: Family, hold: Duration) -> Vec<Order
                 violations.push(OrderViolation::ClassTooEarly { class, generation });
             }
         }
+        let numbers: BTreeSet<u32> = before
+            .ranges
+            .keys()
+            .chain(now.ranges.keys())
+            .copied()
+            .collect();
+        for list in numbers {
+            if before.ranges.get(&list) == now.ranges.get(&list) {
+                continue;
+            }
+            let is_named = states
+                .range(..generation)
+                .filter(|(old, _)| timeline.visible_until(**old, hold) >= generation)
+                .any(|(_, old)| old.lists.contains(&list));
+            if is_named {
+                violations.push(OrderViolation::ListChanged { list, generation });
+            } else if now.lists.contains(&list) && before.in_force {
+                violations.push(OrderViolation::ListTooLate { list, generation });
+            }
+        }
     }
     violations
 }
@@ -65,6 +101,12 @@ struct State {
     routes: BTreeSet<Route>,
     /// Classes whose verdict row leads to a chain with rules, or drops.
     classes: BTreeSet<u32>,
+    /// Lists of source ranges named in maps that packets are looked up in.
+    lists: BTreeSet<u32>,
+    /// The ranges of each list, wherever they are.
+    ranges: BTreeMap<u32, BTreeSet<IpNet>>,
+    /// There are base chains.
+    in_force: bool,
 }
 
 impl State {
@@ -81,6 +123,7 @@ impl State {
             .keys()
             .filter(|name| chain(name).is_some_and(|chain| chain.base.is_some()))
             .collect();
+        let in_force = !reached.is_empty();
         let mut seen: BTreeSet<&Name> = reached.iter().copied().collect();
         let mut maps = BTreeSet::new();
         while let Some(name) = reached.pop() {
@@ -101,13 +144,25 @@ impl State {
                 reached.extend(leads_to.into_iter().filter(|to| seen.insert(to)));
             }
         }
-        let routes = maps
-            .iter()
-            .flat_map(|map| rows(map))
-            .filter_map(|(_, datum)| match datum {
-                Datum::Route(route) => Some(*route),
-                _ => None,
-            });
+        let mut routes = BTreeSet::new();
+        let mut lists = BTreeSet::new();
+        for (_, datum) in maps.iter().flat_map(|map| rows(map)) {
+            match datum {
+                Datum::Route(route) => {
+                    routes.insert(*route);
+                }
+                Datum::List(list) => {
+                    lists.insert(*list);
+                }
+                _ => {}
+            }
+        }
+        let mut ranges: BTreeMap<u32, BTreeSet<IpNet>> = BTreeMap::new();
+        for (key, _) in table.sets.keys().flat_map(rows) {
+            if let Key::Source { list, range } = key {
+                ranges.entry(list).or_default().insert(range);
+            }
+        }
         let has_rules = |name| chain(name).is_some_and(|chain| !chain.rules.is_empty());
         let verdicts = table.sets.keys().flat_map(rows);
         let classes = verdicts.filter_map(|(key, datum)| match (key, datum) {
@@ -116,8 +171,11 @@ impl State {
             _ => None,
         });
         Self {
-            routes: routes.collect(),
+            routes,
             classes: classes.collect(),
+            lists,
+            ranges,
+            in_force,
         }
     }
 }

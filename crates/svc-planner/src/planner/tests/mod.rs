@@ -4,9 +4,10 @@ mod failure;
 mod flows;
 mod restart;
 mod services;
+mod source_ranges;
 mod table;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use smallvec::smallvec;
 

@@ -161,25 +161,6 @@ fn policy_local_keeps_external_clients_on_this_node() {
 }
 
 #[test]
-fn restricted_load_balancer_addresses_stay_closed() {
-    let mut bench = Bench::new(config());
-    let mut web = service("web", "10.96.0.1");
-    web.load_balancer_ips.push("192.0.2.1".parse().unwrap());
-    web.source_ranges.push("203.0.113.0/24".parse().unwrap());
-    bench.apply(Change::Service(web.clone()));
-    bench.apply(slice("web-a", "web", &["10.0.0.1"]));
-    bench.drain();
-    assert_eq!(bench.verdicts("192.0.2.1", 80), ["untouched".into()].into());
-    assert_eq!(bench.balances("10.96.0.1"), ["10.0.0.1:8080"]);
-    assert_eq!(bench.planner.reports()[0].reason, Reason::SourceRanges);
-    web.source_ranges.push("0.0.0.0/0".parse().unwrap());
-    bench.apply(Change::Service(web));
-    bench.drain();
-    assert_eq!(bench.balances("192.0.2.1"), ["10.0.0.1:8080, masqueraded"]);
-    assert_eq!(bench.planner.reports(), []);
-}
-
-#[test]
 fn a_change_of_node_port_addresses_loses_no_connection() {
     let node = Node {
         name: "here".into(),
