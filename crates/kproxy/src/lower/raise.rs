@@ -10,9 +10,9 @@ use std::collections::HashMap;
 
 use ipnet::IpNet;
 use nl_codec::nft::expr::{
-    AddrType, Bitwise, BitwiseOp, Cmp, CmpOp, CtKey, CtState, CtStatus, FibFlags, FibResult,
-    Immediate, Lookup, LookupFlags, MetaKey, Nat, NatType, NumgenType, Payload, PayloadBase,
-    RejectType,
+    AddrType, Bitwise, BitwiseOp, Cmp, CmpOp, CtKey, CtState, CtStatus, Dynset, DynsetOp, FibFlags,
+    FibResult, Immediate, Lookup, LookupFlags, MetaKey, Nat, NatType, NumgenType, Payload,
+    PayloadBase, RejectType,
 };
 use nl_codec::nft::set::SetFlags;
 use nl_codec::nft::udata;
@@ -71,15 +71,18 @@ pub fn raise_set(family: Family, set: &nft::Set<'_>) -> Result<Set, RaiseError> 
         });
         data.ok_or_else(foreign)?
     };
-    // Rows of verdicts are found by class, all others by group.
+    // Keys that are spelled alike are told apart by their data, and data by their keys.
     let key = match (key, data) {
         (KeyType::Group, DataType::Verdict) => KeyType::Class,
+        (KeyType::Group, DataType::Endpoint) => KeyType::EndpointId,
         (KeyType::Slot, DataType::None) => KeyType::State,
+        (KeyType::Hairpin, DataType::Route) => KeyType::Client,
         (key, _) => key,
     };
-    let data = match data {
-        DataType::Route if !ROUTE_MAPS.contains(&base_name(name)) => DataType::List,
-        data => data,
+    let data = match (key, data) {
+        (KeyType::Client, DataType::Route) => DataType::EndpointId,
+        (_, DataType::Route) if !ROUTE_MAPS.contains(&base_name(name)) => DataType::List,
+        (_, data) => data,
     };
     Ok(Set {
         name: name.into(),
@@ -169,6 +172,8 @@ enum Held {
         key: Vec<Field>,
         map: Name,
     },
+    /// The scratch and these bits.
+    ScratchOr(u32),
     Zero,
 }
 
@@ -221,6 +226,7 @@ impl Raising<'_> {
             Expr::Reject(reject) if reject.reject_type? == RejectType::ICMP_UNREACH => {
                 self.state(Statement::Reject)
             }
+            Expr::Dynset(dynset) => self.dynset(dynset),
             Expr::Counter(_) => self.state(Statement::Counter),
             Expr::Masq(_) => self.state(Statement::Masquerade),
             _ => None,
@@ -270,6 +276,9 @@ impl Raising<'_> {
             Held::Field(Field::Scratch { mask: u32::MAX }) if word(xor)? == 0 => {
                 Held::Field(Field::Scratch { mask: word(mask)? })
             }
+            Held::Field(Field::Scratch { mask: u32::MAX }) if !word(mask)? == word(xor)? => {
+                Held::ScratchOr(word(xor)?)
+            }
             Held::Mark {
                 mask: u32::MAX,
                 xor: 0,
@@ -313,6 +322,9 @@ impl Raising<'_> {
                 let mut protocols = [Protocol::Tcp, Protocol::Udp, Protocol::Sctp].into_iter();
                 Statement::L4Proto(protocols.find(|it| protocol_number(*it) == number)?)
             }
+            Held::Field(Field::Scratch { mask }) if invert && word == Some(0) => {
+                Statement::ScratchSet { mask: *mask }
+            }
             Held::AddrType(side) if !invert && word == Some(AddrType::LOCAL.0) => match side {
                 Side::Source => Statement::FibSaddrLocal,
                 Side::Destination => Statement::FibDaddrLocal,
@@ -352,6 +364,7 @@ impl Raising<'_> {
             (MetaKey::PRIORITY, Held::Field(Field::Scratch { mask })) => {
                 Statement::ScratchMask { mask }
             }
+            (MetaKey::PRIORITY, Held::ScratchOr(bits)) => Statement::ScratchOr { bits },
             (MetaKey::MARK, Held::Mark { mask, xor }) if mask == !xor => {
                 Statement::MarkOr { bits: xor }
             }
@@ -380,6 +393,26 @@ impl Raising<'_> {
             }),
             Some(Register::VERDICT) => self.state(Statement::VerdictMap { key, map: name }),
             Some(dreg) => self.hold(dreg, Held::Found { key, map: name }),
+        }
+    }
+
+    /// A row with the scratch as its data.
+    fn dynset(&mut self, dynset: &Dynset<'_>) -> Option<()> {
+        let set = self.sets.get(dynset.set?.to_str()?)?;
+        let key = self.key(dynset.sreg_key?, key_type(self.family, set.key).len)?;
+        let map = set.name.clone();
+        let whole = Held::Field(Field::Scratch { mask: u32::MAX });
+        if self.held(dynset.sreg_data) != Some(&whole) {
+            return None;
+        }
+        match dynset.op? {
+            DynsetOp::UPDATE => {
+                let seconds = dynset.timeout_ms?.checked_div(1000)?;
+                let seconds = u32::try_from(seconds).ok()?;
+                self.state(Statement::Stick { key, map, seconds })
+            }
+            DynsetOp::DELETE => self.state(Statement::Unstick { key, map }),
+            _ => None,
         }
     }
 
