@@ -239,13 +239,13 @@ fn what_is_not_ours_is_named() {
         let text = String::from_utf8(output.stdout).unwrap();
         assert!(text.contains("for want of manifests"), "{text}");
 
-        let rule = ["insert", "rule", "ip", "kube-proxy", "services", "counter"];
+        let rule = ["insert", "rule", "ip", "kube-proxy", "services", "log"];
         assert!(sandbox.nft(&rule).status.success());
         let output = sandbox.kproxy(&live);
         assert_eq!(output.status.code(), Some(1));
         let error = String::from_utf8(output.stderr).unwrap();
         assert!(
-            error.contains("chain services") && error.contains("counter"),
+            error.contains("chain services") && error.contains("log"),
             "{error}"
         );
     });

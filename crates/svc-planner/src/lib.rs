@@ -17,6 +17,7 @@ pub mod display;
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;
 pub mod flows;
+pub mod listeners;
 pub mod mailbox;
 pub mod object;
 pub mod plan;

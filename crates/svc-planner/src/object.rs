@@ -104,7 +104,7 @@ pub struct Service {
     pub external_policy: TrafficPolicy,
     /// ClientIP affinity timeout in seconds; `None` is no affinity.
     pub affinity: Option<u32>,
-    /// `spec.healthCheckNodePort`, 0 if none.
+    /// `spec.healthCheckNodePort`, 0 if none; counts with external policy Local only.
     pub health_check_node_port: u16,
     /// Balancing method.
     pub algorithm: Algorithm,

@@ -3,6 +3,7 @@
 mod assemble;
 mod expected;
 mod flows;
+mod listeners;
 mod mend;
 mod narrow;
 mod outcome;
@@ -16,7 +17,7 @@ use std::collections::{BTreeMap, VecDeque};
 use hashbrown::HashMap;
 
 use crate::clock::ticks;
-use crate::config::Config;
+use crate::config::{Config, LocalhostNodePorts};
 use crate::kernel::set::SETS;
 use crate::kernel::{Kernel, RuleSettings};
 use crate::model::Model;
@@ -114,7 +115,8 @@ impl Planner {
     /// case.
     #[must_use]
     pub fn new(family: Family, config: Config) -> Self {
-        let model = Model::new(family, config.node_name.clone());
+        let mut model = Model::new(family, config.node_name.clone());
+        model.proxy_localhost(config.localhost_node_ports == LocalhostNodePorts::Proxied);
         Self {
             kernel: Kernel::new(RuleSettings::new(&model, &config)),
             config,
@@ -218,6 +220,9 @@ impl Planner {
             node_name,
             ..config
         };
+        let localhost = self.config.localhost_node_ports;
+        self.model
+            .proxy_localhost(localhost == LocalhostNodePorts::Proxied);
     }
 
     /// Service ports that are not, or not fully, served, by name.

@@ -83,11 +83,15 @@ pub fn service(id: &ObjectId, api: &api::Service<'_>, problems: &mut Vec<Problem
         internal_policy,
         external_policy,
         affinity: affinity(spec, &mut report),
-        health_check_node_port: optional_port(
-            "spec.healthCheckNodePort",
-            spec.health_check_node_port,
-            &mut report,
-        ),
+        health_check_node_port: if spec.kind.as_deref() == Some("LoadBalancer") {
+            optional_port(
+                "spec.healthCheckNodePort",
+                spec.health_check_node_port,
+                &mut report,
+            )
+        } else {
+            0
+        },
         algorithm: Algorithm::Random,
         ports: ports(&spec.ports, &mut report),
     })

@@ -21,6 +21,10 @@ impl Model {
         };
         let before = service.spec.replace(spec);
         let same_spec = before == service.spec;
+        self.note_health_change(id, &object.name, before.as_deref());
+        let Some(service) = self.services.at_mut(id) else {
+            return;
+        };
         let mut stale = core::mem::take(&mut service.ports);
         let mut kept: SmallVec<[u32; 2]> = SmallVec::new();
         let mut changed: SmallVec<[u32; 8]> = SmallVec::new();
@@ -78,6 +82,7 @@ impl Model {
             self.detach_port(port);
         }
         if let Some(spec) = spec {
+            self.note_health_change(id, name, Some(&spec));
             self.release_cluster_ips(&spec);
         }
         self.drop_unused_service(id);
@@ -173,6 +178,7 @@ impl Model {
 
     /// The ports of a Service are to be planned.
     fn touch_service(&mut self, id: u32) {
+        self.note_health(id);
         let ports = self
             .services
             .at(id)

@@ -6,6 +6,7 @@ mod changes;
 pub(crate) mod flow_notes;
 pub(crate) mod frontend;
 pub(crate) mod interner;
+pub(crate) mod listener_notes;
 pub(crate) mod node;
 pub(crate) mod service;
 pub(crate) mod service_cidr;
@@ -23,6 +24,7 @@ use self::arena::Arena;
 use self::flow_notes::FlowNotes;
 use self::frontend::{ClusterIps, Frontends};
 use self::interner::Interner;
+use self::listener_notes::ListenerNotes;
 use self::node::NodeView;
 use self::service::{Port, Service};
 use self::service_cidr::ServiceCidrs;
@@ -56,6 +58,8 @@ pub(crate) struct Model {
     pub(crate) lost_cluster_ips: Vec<u32>,
     /// What may leave stale connections behind.
     pub(crate) flows: FlowNotes,
+    /// What processes may have to listen for.
+    pub(crate) listeners: ListenerNotes,
 }
 
 impl Model {
@@ -78,6 +82,7 @@ impl Model {
             lost_frontends: Vec::new(),
             lost_cluster_ips: Vec::new(),
             flows: FlowNotes::default(),
+            listeners: ListenerNotes::default(),
         }
     }
 
@@ -107,9 +112,11 @@ impl Model {
 
     /// Puts a port at the end of the queue.
     pub(crate) fn queue(&mut self, id: u32) {
-        if let Some(port) = self.ports.at_mut(id)
-            && !port.queued
-        {
+        let Some(port) = self.ports.at_mut(id) else {
+            return;
+        };
+        self.listeners.note_frontend(port.protocol, port.node_port);
+        if !port.queued {
             port.queued = true;
             self.queue.push_back(id);
         }

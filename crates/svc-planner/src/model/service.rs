@@ -52,6 +52,8 @@ pub(crate) struct Spec {
     pub(crate) internal_policy: TrafficPolicy,
     pub(crate) external_policy: TrafficPolicy,
     pub(crate) affinity: Option<u32>,
+    /// 0 if there is none.
+    pub(crate) health_check_node_port: u16,
     pub(crate) algorithm: Algorithm,
 }
 
@@ -83,6 +85,10 @@ impl Spec {
             internal_policy: service.internal_policy,
             external_policy: service.external_policy,
             affinity: service.affinity,
+            health_check_node_port: match service.external_policy {
+                TrafficPolicy::Local => service.health_check_node_port,
+                TrafficPolicy::Cluster => 0,
+            },
             algorithm: service.algorithm,
         }))
     }

@@ -169,6 +169,8 @@ impl Model {
     fn set_owner(&mut self, id: u32, owner: Claim) {
         if let Some(frontend) = self.frontends.arena.at_mut(id) {
             frontend.owner = owner;
+            let key = frontend.key;
+            self.note_owner(&key);
         }
         self.queue(owner.port);
     }

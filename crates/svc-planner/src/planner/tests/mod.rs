@@ -2,6 +2,7 @@
 
 mod failure;
 mod flows;
+mod listeners;
 mod restart;
 mod services;
 mod source_ranges;
