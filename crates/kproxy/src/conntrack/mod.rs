@@ -16,6 +16,8 @@ mod decision;
 mod entry;
 mod error;
 mod exchange;
+#[cfg(test)]
+mod fake;
 mod frontends;
 mod mailbox;
 mod news;

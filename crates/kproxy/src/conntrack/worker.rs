@@ -251,3 +251,6 @@ fn exchanges<T: Transport>([dump, delete]: [T; 2], family: Family) -> Sockets<T>
         delete: Exchange::new(delete, nf_family(family)),
     }
 }
+
+#[cfg(test)]
+mod tests;
