@@ -237,7 +237,7 @@ fn apply(cli: &Cli, missed: &mut Vec<String>) -> Result<()> {
         ours.push(in_new_netns(|| {
             let mut command = Command::new(&program);
             command
-                .args(["apply", "-f"])
+                .args(["apply", "--no-node", "-f"])
                 .arg(&list.0)
                 .arg("--state-dir")
                 .arg(&state.0);

@@ -1,5 +1,6 @@
 //! What the planner is configured with.
 
+use core::net::IpAddr;
 use core::time::Duration;
 
 use ipnet::IpNet;
@@ -19,6 +20,9 @@ pub struct Config {
     pub masquerade_all: bool,
     /// Which sources count as pods of this node or cluster.
     pub local: LocalDetector,
+    /// The node's address of its family, instead of what the Node says (`bindAddress`). An unspecified
+    /// one means nothing; a loopback address, that the node has none of the family.
+    pub bind_address: Option<IpAddr>,
     /// Where node ports are served.
     pub node_port_addresses: NodePortAddresses,
     /// What becomes of connections to node ports at loopback addresses.
@@ -55,7 +59,8 @@ impl Default for Config {
             masquerade_bit: 14,
             masquerade_all: false,
             local: LocalDetector::None,
-            node_port_addresses: NodePortAddresses::Primary,
+            bind_address: None,
+            node_port_addresses: NodePortAddresses::PRIMARY,
             localhost_node_ports: LocalhostNodePorts::Off,
             chunk: 16_000,
             hold: Duration::from_secs(1),
@@ -87,17 +92,60 @@ pub enum LocalDetector {
     IifnamePrefix(Name),
 }
 
-/// On which addresses node ports are served (`nodePortAddresses`).
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum NodePortAddresses {
-    /// The Node's first address of the family; all if it has none.
-    #[default]
-    Primary,
-    /// All local addresses but loopback.
-    All,
-    /// Host addresses inside these prefixes; all if none is of this family.
-    Prefixes(Vec<IpNet>),
+/// On which addresses node ports are served (`nodePortAddresses`): on all that any of these names.
+/// If nothing names an address of a family, that family serves them on all addresses, as kube-proxy
+/// does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodePortAddresses {
+    /// The Node's first address of the family (`primary`).
+    pub primary: bool,
+    /// All local addresses but loopback (`all`).
+    pub all: bool,
+    /// Loopback addresses (`localhost`), of both families. No rule serves them.
+    pub localhost: bool,
+    /// Host addresses inside these prefixes, but loopback. One of length 0 is `all` of its family.
+    pub prefixes: Vec<IpNet>,
+}
+
+impl NodePortAddresses {
+    /// Nothing named.
+    pub const NONE: Self = Self {
+        primary: false,
+        all: false,
+        localhost: false,
+        prefixes: Vec::new(),
+    };
+    /// `primary` alone, the default.
+    pub const PRIMARY: Self = Self {
+        primary: true,
+        all: false,
+        localhost: false,
+        prefixes: Vec::new(),
+    };
+    /// `all`.
+    pub const ALL: Self = Self {
+        primary: false,
+        all: true,
+        localhost: false,
+        prefixes: Vec::new(),
+    };
+
+    /// Prefixes alone.
+    #[must_use]
+    pub const fn prefixes(prefixes: Vec<IpNet>) -> Self {
+        Self {
+            primary: false,
+            all: false,
+            localhost: false,
+            prefixes,
+        }
+    }
+}
+
+impl Default for NodePortAddresses {
+    fn default() -> Self {
+        Self::PRIMARY
+    }
 }
 
 /// What becomes of connections to node ports at loopback addresses, which cannot be translated to

@@ -182,3 +182,42 @@ pub struct Node {
     /// Label `topology.kubernetes.io/zone`.
     pub zone: Option<Box<str>>,
 }
+
+impl Node {
+    /// Makes `address` the only one of its family, and the first of all. An unspecified one changes
+    /// nothing.
+    pub(crate) fn bind(&mut self, address: IpAddr) {
+        if address.is_unspecified() {
+            return;
+        }
+        self.addresses
+            .retain(|other| other.is_ipv4() != address.is_ipv4());
+        self.addresses.insert(0, address);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use smallvec::smallvec;
+
+    use super::*;
+
+    #[test]
+    fn a_bind_address_replaces_those_of_its_family() {
+        let bound = |address: &str| {
+            let ips = ["192.0.2.1", "192.0.2.2", "2001:db8::1"];
+            let mut node = Node {
+                name: "here".into(),
+                addresses: ips.iter().map(|ip| ip.parse().unwrap()).collect(),
+                pod_cidrs: smallvec![],
+                zone: None,
+            };
+            node.bind(address.parse().unwrap());
+            let ips: Vec<_> = node.addresses.iter().map(ToString::to_string).collect();
+            ips.join(" ")
+        };
+        assert_eq!(bound("0.0.0.0"), "192.0.2.1 192.0.2.2 2001:db8::1");
+        assert_eq!(bound("192.0.2.9"), "192.0.2.9 2001:db8::1");
+        assert_eq!(bound("::1"), "::1 192.0.2.1 192.0.2.2");
+    }
+}

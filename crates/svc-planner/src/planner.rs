@@ -15,6 +15,7 @@ use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 
 use hashbrown::HashMap;
+use smallvec::SmallVec;
 
 use crate::clock::ticks;
 use crate::config::{Config, LocalhostNodePorts};
@@ -28,7 +29,7 @@ use crate::planning::draft::{Draft, Due};
 use crate::planning::growth::Growth;
 use crate::planning::takeover::{Inventory, Leftovers};
 use crate::policy::endpoint_selection::Selection;
-use crate::report::{PortName, Reason, Report};
+use crate::report::{Notice, PortName, Reason, Report};
 
 pub use expected::{ExpectedRow, ExpectedSet, RowCursor};
 pub use narrow::Narrowed;
@@ -146,7 +147,10 @@ impl Planner {
     }
 
     /// Takes a change in. Addresses of the other family are ignored.
-    pub fn apply(&mut self, change: Change) {
+    pub fn apply(&mut self, mut change: Change) {
+        if let (Change::Node(node), Some(address)) = (&mut change, self.config.bind_address) {
+            node.bind(address);
+        }
         self.model.apply(change);
     }
 
@@ -212,7 +216,8 @@ impl Planner {
         self.start_over(found);
     }
 
-    /// Changes the configuration, all but the node name. What the rules say follows with the next
+    /// Changes the configuration, all but the node name; another bind address takes effect when the
+    /// Node comes again. What the rules say follows with the next
     /// transaction.
     pub fn reconfigure(&mut self, config: Config) {
         let node_name = core::mem::take(&mut self.config.node_name);
@@ -246,6 +251,12 @@ impl Planner {
         let waits = !self.parked.is_empty() || !self.guarded.is_empty() || !self.cramped.is_empty();
         let taken_over = matches!(self.stage, Stage::Absent | Stage::Serving);
         self.in_flight.is_none() && self.model.queue.is_empty() && !waits && taken_over
+    }
+
+    /// What is in force, but hardly meant; nothing until the Node is known.
+    #[must_use]
+    pub fn notices(&self) -> SmallVec<[Notice; 2]> {
+        self.model.node.notices(self.model.family, &self.config)
     }
 
     /// The row of set `state` that is in the kernel after the last commit.

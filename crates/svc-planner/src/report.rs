@@ -39,6 +39,41 @@ impl fmt::Display for PortName {
     }
 }
 
+/// Something about configuration and Node that is in force, but is hardly meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Error)]
+#[non_exhaustive]
+pub enum Notice {
+    /// Nothing names an address of the family.
+    #[error(
+        "node ports are served on all addresses: the node port addresses name none of this family"
+    )]
+    NodePortsEverywhere,
+    /// `primary` is all there is, and the Node has no address of the family.
+    #[error("node ports are served on all addresses: the Node has no address of this family")]
+    NoPrimaryAddress,
+    /// There is nothing to tell pods by.
+    #[error(
+        "local traffic is not told from other: {0}; no ClusterIP is masqueraded, and with external \
+             traffic policy Local pods reach no endpoint elsewhere"
+    )]
+    NoLocalDetector(Missing),
+}
+
+/// What is missing to tell local traffic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Error)]
+#[non_exhaustive]
+pub enum Missing {
+    /// Mode `ClusterCIDR`.
+    #[error("no cluster CIDR of this family")]
+    ClusterCidr,
+    /// Mode `NodeCIDR`.
+    #[error("the Node has no pod CIDR of this family")]
+    PodCidr,
+    /// Modes `BridgeInterface` and `InterfaceNamePrefix`.
+    #[error("no interface name")]
+    Interface,
+}
+
 /// A Service port that is not, or not fully, served.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Report {

@@ -9,7 +9,7 @@ use std::time::Instant;
 use clap::Args;
 use serde::Serialize;
 
-use super::{CliError, Exit, ProxyOptions, Results, Target, load};
+use super::{CliError, Exit, ProxyOptions, Results, Target, host_addresses, load};
 use crate::conntrack::Reconciler;
 use crate::engine::{Applied, Engine, Wait};
 
@@ -68,13 +68,18 @@ struct Summary {
 
 impl Apply {
     pub(super) fn run(self) -> Result<Exit, CliError> {
-        let mut engine = Engine::open(&self.target.netns(), |family| self.proxy.config(family))?;
-        let state = self.proxy.state(&self.target.netns())?;
+        let netns = self.target.netns();
+        let mut engine = Engine::open(&netns, |family| self.proxy.config(family))?;
+        let state = self.proxy.state(&netns)?;
         engine.adopt(state.as_ref())?;
-        let reconciler = Reconciler::start(&self.target.netns())?;
+        let reconciler = Reconciler::start(&netns)?;
         engine.tell_flows(reconciler.publisher());
         let reading = Instant::now();
-        let loaded = load(&self.filename, &self.proxy, |change| engine.apply(change))?;
+        let host = host_addresses(&netns)?;
+        let loaded = load(&self.filename, &self.proxy, host, |change| {
+            engine.apply(change);
+        })?;
+        let loaded = loaded.with_node(&self.proxy)?;
         let mut complete = loaded.complete;
         let mut summary = Summary {
             objects: loaded.stats.objects,

@@ -84,7 +84,10 @@ impl Explain {
         }
         let family = question.family();
         let mut planned = Planned::new(|family| self.proxy.config(family));
-        load(&self.filename, &self.proxy, |change| planned.apply(change))?;
+        let host = self.host_address.clone();
+        load(&self.filename, &self.proxy, host, |change| {
+            planned.apply(change);
+        })?;
         planned.settle(family)?;
         let node_addresses = planned.objects().node_addresses().iter().copied();
         let host = Host::new(node_addresses.chain(self.host_address));

@@ -18,14 +18,17 @@ pub use exit::Exit;
 pub use options::{Global, ProxyOptions, Results, Target};
 pub use output::{Format, Printer};
 
+use core::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use svc_planner::object::Change;
 
+use crate::engine::Netns;
 use crate::ingest::Severity;
 use crate::manifest::{Input, Problem, Source, Stats};
+use crate::watch::AddressWatch;
 
 /// Kubernetes Service proxy that programs nf_tables over netlink.
 #[derive(Debug, Parser)]
@@ -92,7 +95,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Reads manifests and complains to standard error about what is wrong with them.
+/// Reads manifests after the addresses of the host, and complains to standard error about what is wrong with them.
 ///
 /// # Errors
 /// [`CliError::Input`] for what cannot be read at all: to go on would be to remove everything that
@@ -100,16 +103,25 @@ pub fn main() -> ExitCode {
 fn load(
     paths: &[PathBuf],
     proxy: &ProxyOptions,
+    host: Vec<IpAddr>,
     mut on_change: impl FnMut(Change),
 ) -> Result<Loaded, CliError> {
+    for change in proxy.host(host) {
+        on_change(change);
+    }
     let mut source = Source::new(&proxy.node_name());
+    let mut has_node = !proxy.needs_node();
     for path in paths {
-        source.load(&Input::from(path.as_path()), &mut on_change);
+        source.load(&Input::from(path.as_path()), |change| {
+            has_node |= matches!(change, Change::Node(_));
+            on_change(change);
+        });
     }
     let mut loaded = Loaded {
         stats: source.stats(),
         problems: 0,
         complete: true,
+        has_node,
     };
     for problem in source.take_problems() {
         if problem.is_of_input() && paths.contains(&problem.file) {
@@ -131,6 +143,28 @@ struct Loaded {
     problems: usize,
     /// Nothing was left out.
     complete: bool,
+    /// The own Node is known, or need not be.
+    has_node: bool,
+}
+
+impl Loaded {
+    /// Refuses to guess what is local.
+    ///
+    /// # Errors
+    /// [`CliError::NoNode`].
+    fn with_node(self, proxy: &ProxyOptions) -> Result<Self, CliError> {
+        if self.has_node {
+            Ok(self)
+        } else {
+            Err(CliError::NoNode(proxy.node_name()))
+        }
+    }
+}
+
+/// The addresses of the interfaces in a network namespace.
+fn host_addresses(netns: &Netns) -> Result<Vec<IpAddr>, CliError> {
+    let read = AddressWatch::new(netns).and_then(|mut watch| watch.read());
+    read.map_err(CliError::Addresses)
 }
 
 /// Why a command failed.
@@ -157,6 +191,14 @@ pub enum CliError {
     /// Waiting for changes and signals.
     #[error("cannot wait for changes: {0}")]
     Watch(std::io::Error),
+    /// The addresses of the host's interfaces.
+    #[error("cannot read the host's addresses: {0}")]
+    Addresses(std::io::Error),
+    /// The manifests do not hold the own Node.
+    #[error(
+        "no Node {0} among the manifests (--node-name names another one, --no-node does without); nothing was changed"
+    )]
+    NoNode(String),
     /// A file or folder named on the command line that cannot be read.
     #[error("{}: {}; nothing was changed", .0.file.display(), .0.fault)]
     Input(Box<Problem>),

@@ -1,14 +1,17 @@
 //! Options of more than one command.
 
 use core::hash::BuildHasher as _;
+use core::net::IpAddr;
 use std::hash::RandomState;
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 
-use clap::{ArgAction, Args};
+use clap::{ArgAction, Args, ValueEnum};
 use ipnet::IpNet;
+use smallvec::SmallVec;
 use svc_planner::Config;
 use svc_planner::config::{LocalDetector, NodePortAddresses};
+use svc_planner::object::{Change, Node};
 use svc_planner::plan::Family;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -88,13 +91,41 @@ impl Global {
 #[command(next_help_heading = "Proxy options")]
 pub struct ProxyOptions {
     /// Name of this node's Node object, and of its endpoints' nodeName [default: host name]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, visible_alias = "hostname-override", value_name = "NAME")]
     node_name: Option<String>,
+
+    /// This host is no Node of a cluster: do not wait for a Node object. Without --node-name no endpoint
+    /// is local
+    #[arg(long)]
+    no_node: bool,
+
+    /// The node's own address, instead of the first of its family that the Node object names
+    #[arg(long, value_name = "IP")]
+    bind_address: Option<IpAddr>,
+
+    /// What local traffic is told by: the range of the cluster's pods, that of this node's pods (from the
+    /// Node object), the bridge that they are on, or how their interfaces' names begin
+    #[arg(
+        long,
+        value_name = "MODE",
+        value_enum,
+        default_value_t,
+        ignore_case = true
+    )]
+    detect_local_mode: DetectLocalMode,
 
     /// Range of the cluster's pods, one per IP family, separated by a comma (of several of a family
     /// the first counts): traffic from elsewhere to ClusterIPs is masqueraded
     #[arg(long, value_name = "CIDR", value_delimiter = ',')]
     cluster_cidr: Vec<IpNet>,
+
+    /// The bridge that this node's pods are on, for --detect-local-mode BridgeInterface
+    #[arg(long, value_name = "NAME", value_parser = interface_name)]
+    pod_bridge_interface: Option<String>,
+
+    /// How the names of this node's pods' interfaces begin, for --detect-local-mode InterfaceNamePrefix
+    #[arg(long, value_name = "PREFIX", value_parser = interface_name)]
+    pod_interface_name_prefix: Option<String>,
 
     /// Masquerade all traffic to ClusterIPs
     #[arg(long)]
@@ -105,8 +136,14 @@ pub struct ProxyOptions {
           value_parser = clap::value_parser!(u8).range(0..=31))]
     masquerade_bit: u8,
 
-    /// Where node ports are served: `primary` (the node's own address), `all`, or prefixes
-    #[arg(long, value_name = "primary|all|CIDR,…", value_delimiter = ',')]
+    /// Where node ports are served: `primary` (the node's own address), `all`, `localhost` (which no rule
+    /// serves), or prefixes. A family that none of these names has them on all addresses
+    #[arg(
+        long,
+        value_name = "primary|all|localhost|CIDR,…",
+        value_delimiter = ',',
+        default_value = "primary"
+    )]
     nodeport_addresses: Vec<NodePortAddress>,
 
     /// Folder that remembers from one start to the next what the rows in the kernel stand for;
@@ -116,16 +153,36 @@ pub struct ProxyOptions {
 }
 
 impl ProxyOptions {
-    /// Name of the own Node.
+    /// Name of the own Node; with --no-node alone there is none.
     #[must_use]
     pub fn node_name(&self) -> String {
         match &self.node_name {
             Some(name) => name.trim().to_lowercase(),
+            None if self.no_node => String::new(),
             None => {
                 let uname = rustix::system::uname();
                 uname.nodename().to_string_lossy().to_lowercase()
             }
         }
+    }
+
+    /// Whether nothing may be programmed before the own Node is known.
+    pub(super) const fn needs_node(&self) -> bool {
+        !self.no_node
+    }
+
+    /// What is known before any object is read: the host's addresses, and the Node that stands for the
+    /// one that need not come.
+    pub(super) fn host(&self, addresses: Vec<IpAddr>) -> impl Iterator<Item = Change> {
+        let node = self.no_node.then(|| {
+            Change::Node(Node {
+                name: self.node_name().into(),
+                addresses: SmallVec::new(),
+                pod_cidrs: SmallVec::new(),
+                zone: None,
+            })
+        });
+        node.into_iter().chain([Change::HostAddresses(addresses)])
     }
 
     /// What an earlier process left behind for `netns`; `None` where it cannot be kept.
@@ -158,12 +215,26 @@ impl ProxyOptions {
             Family::Ipv4 => net.addr().is_ipv4(),
             Family::Ipv6 => net.addr().is_ipv6(),
         };
-        let pods = self.cluster_cidr.iter().find(ours);
+        let interface = |name: &Option<String>| name.as_deref().unwrap_or_default().into();
+        let local = match self.detect_local_mode {
+            DetectLocalMode::ClusterCidr => {
+                let pods = self.cluster_cidr.iter().find(ours);
+                pods.map_or(LocalDetector::None, |net| LocalDetector::Cidr(net.trunc()))
+            }
+            DetectLocalMode::NodeCidr => LocalDetector::NodeCidr,
+            DetectLocalMode::BridgeInterface => {
+                LocalDetector::Iifname(interface(&self.pod_bridge_interface))
+            }
+            DetectLocalMode::InterfaceNamePrefix => {
+                LocalDetector::IifnamePrefix(interface(&self.pod_interface_name_prefix))
+            }
+        };
         Config {
             node_name: self.node_name().into(),
             masquerade_all: self.masquerade_all,
             masquerade_bit: self.masquerade_bit,
-            local: pods.map_or(LocalDetector::None, |net| LocalDetector::Cidr(net.trunc())),
+            local,
+            bind_address: self.bind_address,
             node_port_addresses: NodePortAddress::all(&self.nodeport_addresses),
             repeat_lookup: kernel_version()
                 .is_some_and(|version| version < KernelVersion::LOOKUPS_RESTART),
@@ -181,29 +252,58 @@ fn instance() -> u32 {
     u32::from_ne_bytes([random[0], random[1], random[2], random[3]])
 }
 
+/// What local traffic is told by; kube-proxy's words.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum DetectLocalMode {
+    /// Source addresses in the cluster's range of pods
+    #[default]
+    #[value(name = "ClusterCIDR")]
+    ClusterCidr,
+    /// Source addresses in this node's range of pods
+    #[value(name = "NodeCIDR")]
+    NodeCidr,
+    /// What comes from a bridge
+    #[value(name = "BridgeInterface")]
+    BridgeInterface,
+    /// What comes from interfaces with such names
+    #[value(name = "InterfaceNamePrefix")]
+    InterfaceNamePrefix,
+}
+
+/// Longest name of an interface (linux/if.h: `IFNAMSIZ` - 1).
+const INTERFACE_NAME_MAX: usize = 15;
+
+/// A name that an interface can have, or the beginning of one.
+fn interface_name(name: &str) -> Result<String, &'static str> {
+    if name.len() > INTERFACE_NAME_MAX {
+        return Err("names of interfaces have 15 bytes at most");
+    }
+    if name.contains(|c: char| c.is_whitespace() || c == '/' || c == ':') {
+        return Err("no interface has such a name");
+    }
+    Ok(name.to_owned())
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum NodePortAddress {
     Primary,
     All,
+    Localhost,
     Prefix(IpNet),
 }
 
 impl NodePortAddress {
     fn all(words: &[Self]) -> NodePortAddresses {
-        let prefixes: Vec<_> = words
-            .iter()
-            .filter_map(|word| match word {
-                Self::Prefix(net) => Some(net.trunc()),
-                _ => None,
-            })
-            .collect();
-        if words.contains(&Self::All) {
-            NodePortAddresses::All
-        } else if prefixes.is_empty() {
-            NodePortAddresses::Primary
-        } else {
-            NodePortAddresses::Prefixes(prefixes)
+        let mut addresses = NodePortAddresses::NONE;
+        for word in words {
+            match word {
+                Self::Primary => addresses.primary = true,
+                Self::All => addresses.all = true,
+                Self::Localhost => addresses.localhost = true,
+                Self::Prefix(net) => addresses.prefixes.push(net.trunc()),
+            }
         }
+        addresses
     }
 }
 
@@ -214,7 +314,86 @@ impl core::str::FromStr for NodePortAddress {
         match word {
             "primary" => Ok(Self::Primary),
             "all" => Ok(Self::All),
+            "localhost" => Ok(Self::Localhost),
             prefix => prefix.parse().map(Self::Prefix),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Cli {
+        #[command(flatten)]
+        proxy: ProxyOptions,
+    }
+
+    fn config(family: Family, args: &[&str]) -> Config {
+        let args = core::iter::once(&"kproxy").chain(args);
+        Cli::try_parse_from(args).unwrap().proxy.config(family)
+    }
+
+    #[test]
+    fn local_traffic_is_told_as_asked() {
+        let four = |args: &[&str]| config(Family::Ipv4, args).local;
+        assert_eq!(four(&[]), LocalDetector::None);
+        let pair = ["--cluster-cidr", "fd00::/48,10.244.0.0/16"];
+        let cidr = |text: &str| LocalDetector::Cidr(text.parse().unwrap());
+        assert_eq!(four(&pair), cidr("10.244.0.0/16"));
+        assert_eq!(config(Family::Ipv6, &pair).local, cidr("fd00::/48"));
+        let node = ["--detect-local-mode", "nodecidr"];
+        assert_eq!(four(&node), LocalDetector::NodeCidr);
+        let bridge = [
+            "--detect-local-mode=BridgeInterface",
+            "--pod-bridge-interface=cni0",
+        ];
+        assert_eq!(four(&bridge), LocalDetector::Iifname("cni0".into()));
+        assert_eq!(four(&bridge[..1]), LocalDetector::Iifname("".into()));
+        let prefix = [
+            "--detect-local-mode=InterfaceNamePrefix",
+            "--pod-interface-name-prefix=veth",
+        ];
+        assert_eq!(four(&prefix), LocalDetector::IifnamePrefix("veth".into()));
+        for wrong in [
+            "--detect-local-mode=Magic",
+            "--pod-bridge-interface=sixteen-bytes-xx",
+            "--pod-interface-name-prefix=a/b",
+        ] {
+            assert!(Cli::try_parse_from(["kproxy", wrong]).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn node_port_addresses_add_up() {
+        let addresses = |words: &str| {
+            let words = format!("--nodeport-addresses={words}");
+            config(Family::Ipv4, &[&words]).node_port_addresses
+        };
+        assert_eq!(addresses("primary"), NodePortAddresses::PRIMARY);
+        let default = config(Family::Ipv4, &[]).node_port_addresses;
+        assert_eq!(default, NodePortAddresses::PRIMARY);
+        let all = addresses("localhost,all,primary,10.1.2.3/8");
+        assert!(all.primary && all.localhost && all.all);
+        assert_eq!(all.prefixes, ["10.0.0.0/8".parse().unwrap()]);
+    }
+
+    #[test]
+    fn without_a_node_there_is_no_name_to_guess() {
+        let options = |args: &[&str]| {
+            let args = core::iter::once(&"kproxy").chain(args);
+            Cli::try_parse_from(args).unwrap().proxy
+        };
+        let none = options(&["--no-node"]);
+        assert_eq!((none.node_name().as_str(), none.needs_node()), ("", false));
+        let named = options(&["--no-node", "--node-name", " Node-A "]);
+        assert_eq!(named.node_name(), "node-a");
+        assert_eq!(named.host(Vec::new()).count(), 2);
+        let plain = options(&[]);
+        assert!(plain.needs_node() && !plain.node_name().is_empty());
+        assert_eq!(plain.host(Vec::new()).count(), 1);
     }
 }

@@ -9,7 +9,7 @@ use std::time::Instant;
 use clap::Args;
 use svc_planner::plan::Datum;
 
-use super::{CliError, Exit, Printer, ProxyOptions, Results, Target, load};
+use super::{CliError, Exit, Printer, ProxyOptions, Results, Target, host_addresses, load};
 use crate::engine::{Engine, RowChange, StateDir, TABLE, WouldChange};
 use crate::watch::{self, FolderWatch};
 
@@ -47,10 +47,15 @@ pub(super) struct Plan {
 
 impl Plan {
     pub(super) fn run(self) -> Result<Exit, CliError> {
-        let mut engine = Engine::open(&self.target.netns(), |family| self.proxy.config(family))?;
-        let state = self.proxy.state_to_read(&self.target.netns())?;
+        let netns = self.target.netns();
+        let mut engine = Engine::open(&netns, |family| self.proxy.config(family))?;
+        let state = self.proxy.state_to_read(&netns)?;
         adopt(&mut engine, &state)?;
-        let loaded = load(&self.filename, &self.proxy, |change| engine.apply(change))?;
+        let host = host_addresses(&netns)?;
+        let loaded = load(&self.filename, &self.proxy, host, |change| {
+            engine.apply(change);
+        })?;
+        let loaded = loaded.with_node(&self.proxy)?;
         let changes = engine.dry_run()?;
         self.results.printer().print(&changes, |out, changes| {
             let colours = Printer::coloured();

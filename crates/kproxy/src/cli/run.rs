@@ -7,14 +7,14 @@ use std::path::PathBuf;
 use std::thread;
 
 use clap::Args;
-use svc_planner::mailbox;
+use svc_planner::mailbox::{self, Publisher};
 
 use super::duration::duration;
 use super::{CliError, Exit, ProxyOptions, Target};
 use crate::conntrack::Reconciler;
 use crate::engine::{Engine, Saver};
 use crate::proxy::{Periods, Proxy};
-use crate::watch::{Reader, Signals};
+use crate::watch::{AddressWatch, Reader, Signals};
 
 /// Keep the kernel programmed while manifests change
 ///
@@ -67,21 +67,31 @@ impl FromStr for SourceSpec {
 impl Run {
     pub(super) fn run(self) -> Result<Exit, CliError> {
         let SourceSpec::Dir(folder) = &self.source;
+        let netns = self.target.netns();
         let signals = Signals::new().map_err(CliError::Watch)?;
-        let mut engine = Engine::open(&self.target.netns(), |family| self.proxy.config(family))?;
-        let state = self.proxy.state(&self.target.netns())?;
+        let mut engine = Engine::open(&netns, |family| self.proxy.config(family))?;
+        let state = self.proxy.state(&netns)?;
         engine.adopt(state.as_ref())?;
-        let reconciler = Reconciler::start(&self.target.netns())?;
+        let reconciler = Reconciler::start(&netns)?;
         engine.tell_flows(reconciler.publisher());
-        let reader = Reader::new(folder, signals, &self.proxy.node_name());
+        let node_name = self.proxy.node_name();
+        let mut addresses = AddressWatch::new(&netns).map_err(CliError::Addresses)?;
+        let reader = Reader::new(folder, signals, &node_name);
         let mut reader = reader.map_err(|error| CliError::Folder {
             folder: folder.clone(),
             error,
         })?;
         let mut proxy = Proxy::new(engine, Saver::new(state), self.pace.periods());
+        if self.proxy.needs_node() {
+            proxy = proxy.awaiting(&node_name);
+        }
+        let host = addresses.read().map_err(CliError::Addresses)?;
+        for change in self.proxy.host(host) {
+            proxy.apply(change);
+        }
         // Straight into the engine: nothing is programmed before everything was read once.
         reader.load(|change| proxy.apply(change));
-        keep_up(reader, &mut proxy)?;
+        keep_up(reader, addresses, &mut proxy)?;
         tracing::info!("asked to end; the rules stay");
         proxy.finish()?;
         reconciler.finish();
@@ -111,23 +121,41 @@ impl Pace {
     }
 }
 
-/// Reads on one thread, programs on this one, until the process is asked to end.
-fn keep_up(reader: Reader, proxy: &mut Proxy) -> Result<(), CliError> {
+/// Reads on threads of their own, programs on this one, until the process is asked to end.
+fn keep_up(reader: Reader, addresses: AddressWatch, proxy: &mut Proxy) -> Result<(), CliError> {
+    let (running, stop) = UnixStream::pair().map_err(CliError::Watch)?;
+    let stop = &stop;
     thread::scope(|scope| {
         let (publisher, mut receiver) = mailbox::open();
-        let (running, stop) = UnixStream::pair().map_err(CliError::Watch)?;
-        // It owns the publisher: however it ends, this thread hears of it.
+        let host = Closing(publisher.clone());
+        let listening = thread::Builder::new()
+            .name("addresses".to_owned())
+            .spawn_scoped(scope, move || addresses.run(&host.0, stop))
+            .map_err(CliError::Watch)?;
+        let objects = Closing(publisher);
         let reading = thread::Builder::new()
             .name("reader".to_owned())
-            .spawn_scoped(scope, move || reader.run(&publisher, &stop))
+            .spawn_scoped(scope, move || reader.run(&objects.0, stop))
             .map_err(CliError::Watch)?;
         proxy.run(&mut receiver);
         drop(running);
-        let ended = reading
-            .join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        ended.map_err(CliError::Watch)
+        for thread in [reading, listening] {
+            let ended = thread
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            ended.map_err(CliError::Watch)?;
+        }
+        Ok(())
     })
+}
+
+/// Closes the mailbox when its thread ends, however it does: this one hears of it, and ends, too.
+struct Closing(Publisher);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.close();
+    }
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@
 mod cleanup;
 mod commit;
 mod dry_run;
+mod family;
 mod fault;
 mod inventory;
 mod kernel;
@@ -23,6 +24,7 @@ mod timing;
 
 pub use cleanup::cleanup;
 pub use dry_run::{RowChange, WouldChange};
+pub use family::present_families;
 pub use fault::{EngineError, Trouble};
 pub(crate) use inventory::read as inventory;
 pub use kernel::{KernelVersion, kernel_version};
@@ -39,7 +41,7 @@ use nft_batch::{Batch, Connection, Errno, Socket, Transport};
 use nl_codec::nft::{Elem, Value};
 use svc_planner::object::{Change, EndpointSlice};
 use svc_planner::plan::{Family, Key, KeyType, Transaction};
-use svc_planner::report::{PortName, Report};
+use svc_planner::report::{Notice, PortName, Report};
 use svc_planner::{Config, Next, Planner, RestoreError};
 
 use crate::conntrack::Publisher;
@@ -125,12 +127,17 @@ enum Restored {
 }
 
 impl Engine {
-    /// An engine for the network namespace `netns`, with settings for each family.
+    /// An engine for the network namespace `netns`, with settings for each family that the kernel
+    /// has.
     ///
     /// # Errors
     /// [`EngineError::Netns`], [`EngineError::Open`].
     pub fn open(netns: &Netns, config: impl Fn(Family) -> Config) -> Result<Self, EngineError> {
-        Ok(Self::new(connect(netns)?, config))
+        Ok(Self::for_families(
+            connect(netns)?,
+            &present_families(),
+            config,
+        ))
     }
 }
 
@@ -138,7 +145,17 @@ impl<T: Transport> Engine<T> {
     /// An engine over `connection`. It believes that our tables do not exist.
     #[must_use]
     pub fn new(connection: Connection<T>, config: impl Fn(Family) -> Config) -> Self {
-        let families = FAMILIES.map(|family| {
+        Self::for_families(connection, &FAMILIES, config)
+    }
+
+    /// As [`new`](Self::new), for some families only. The tables of others are never looked at.
+    #[must_use]
+    pub fn for_families(
+        connection: Connection<T>,
+        families: &[Family],
+        config: impl Fn(Family) -> Config,
+    ) -> Self {
+        let families = families.iter().map(|&family| {
             let config = config(family);
             FamilyState {
                 family,
@@ -152,7 +169,7 @@ impl<T: Transport> Engine<T> {
         });
         Self {
             connection,
-            families: families.into(),
+            families: families.collect(),
             batch: None,
             split: false,
             lowered: Lowered::default(),
@@ -410,6 +427,14 @@ impl<T: Transport> Engine<T> {
                 reports.map(|report| (state.family, report))
             })
             .collect()
+    }
+
+    /// What is in force, but is hardly meant, in all families.
+    pub fn notices(&self) -> impl Iterator<Item = (Family, Notice)> + '_ {
+        self.families.iter().flat_map(|state| {
+            let notices = state.planner.notices().into_iter();
+            notices.map(|notice| (state.family, notice))
+        })
     }
 
     /// The socket, for reads.

@@ -14,6 +14,7 @@
 //!
 //! Works as root, or without any privilege after [`enter_user_namespace`].
 
+mod address;
 mod error;
 mod error_queue;
 mod evenness;
@@ -29,6 +30,7 @@ mod sysctl;
 mod topology;
 mod user;
 
+pub use address::{add_address, remove_address};
 pub use error::LabError;
 pub use evenness::Evenness;
 pub use flow::Flow;

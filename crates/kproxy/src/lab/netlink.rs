@@ -164,20 +164,14 @@ impl Netlink {
 
     /// Adds a single address, usable at once.
     pub(super) fn add_address(&mut self, link: u32, address: IpAddr) -> Result<(), LabError> {
-        let mut message = AddressMessage::default();
-        message.header.family = family(address);
-        message.header.prefix_len = width(address);
-        message.header.index = link;
-        message.header.flags = AddressHeaderFlags::Nodad;
-        message.attributes = vec![
-            AddressAttribute::Local(address),
-            AddressAttribute::Address(address),
-            AddressAttribute::Flags(AddressFlags::Nodad),
-        ];
-        self.create(
-            RouteNetlinkMessage::NewAddress(message),
-            &format!("add address {address}"),
-        )
+        let message = RouteNetlinkMessage::NewAddress(single(link, address));
+        self.create(message, &format!("add address {address}"))
+    }
+
+    /// Removes an address that was added like that.
+    pub(super) fn remove_address(&mut self, link: u32, address: IpAddr) -> Result<(), LabError> {
+        let message = RouteNetlinkMessage::DelAddress(single(link, address));
+        self.request(message, 0, &format!("remove address {address}"))
     }
 
     /// Adds a neighbour that needs no resolution.
@@ -327,6 +321,21 @@ impl Netlink {
 /// The kernel's negative error number as an error.
 fn refusal<T>(code: i32, what: &str) -> Result<T, LabError> {
     Err(io::Error::from_raw_os_error(code.saturating_neg())).doing(what)
+}
+
+/// A single address on a link.
+fn single(link: u32, address: IpAddr) -> AddressMessage {
+    let mut message = AddressMessage::default();
+    message.header.family = family(address);
+    message.header.prefix_len = width(address);
+    message.header.index = link;
+    message.header.flags = AddressHeaderFlags::Nodad;
+    message.attributes = vec![
+        AddressAttribute::Local(address),
+        AddressAttribute::Address(address),
+        AddressAttribute::Flags(AddressFlags::Nodad),
+    ];
+    message
 }
 
 fn family(address: IpAddr) -> AddressFamily {

@@ -1,8 +1,11 @@
-//! What is wrong with Services, said once when it begins and once when it is over.
+//! What is wrong with Services, Node and configuration: said once when it begins and once when it is
+//! over.
 
 use std::collections::BTreeSet;
 
 use nft_batch::Transport;
+use svc_planner::plan::Family;
+use svc_planner::report::Notice;
 
 use crate::engine::Engine;
 
@@ -10,10 +13,23 @@ use crate::engine::Engine;
 #[derive(Debug, Default)]
 pub(super) struct Complaints {
     reports: BTreeSet<String>,
+    notices: BTreeSet<(Family, Notice)>,
 }
 
 impl Complaints {
-    /// Says what is new.
+    /// Says what is new about Node and configuration.
+    pub(super) fn heed<T: Transport>(&mut self, engine: &Engine<T>) {
+        let notices: BTreeSet<_> = engine.notices().collect();
+        for (family, notice) in notices.difference(&self.notices) {
+            tracing::warn!("{family}: {notice}");
+        }
+        for (family, notice) in self.notices.difference(&notices) {
+            tracing::info!("{family}: no longer: {notice}");
+        }
+        self.notices = notices;
+    }
+
+    /// Says what is new about Services.
     pub(super) fn look<T: Transport>(&mut self, engine: &Engine<T>) {
         let reports: BTreeSet<_> = engine
             .reports()

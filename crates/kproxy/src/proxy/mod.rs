@@ -37,7 +37,22 @@ pub struct Proxy<T: Transport = Socket> {
     changed: bool,
     complaints: Complaints,
     board: StatusBoard,
+    node: OwnNode,
+    /// The Node or the host's addresses changed: there may be something to heed.
+    node_changed: bool,
 }
+
+/// Whether the own Node has to be known, and is.
+#[derive(Debug)]
+enum OwnNode {
+    /// It is, or need not be.
+    Known,
+    /// It is not; nothing is sent before. To be mentioned again at this time.
+    Awaited { name: Box<str>, reminder: Duration },
+}
+
+/// How often it is mentioned that the own Node is not known.
+const REMINDER: Duration = Duration::from_secs(60);
 
 /// One family's half of the loop.
 #[derive(Debug)]
@@ -70,9 +85,23 @@ impl<T: Transport> Proxy<T> {
             lanes,
             gate: Gate::new(periods.min_sync),
             changed: false,
+            node: OwnNode::Known,
+            node_changed: true,
             complaints: Complaints::default(),
             engine,
             saver,
+        }
+    }
+
+    /// Sends nothing before the own Node, `name`, is known: what the kernel holds stays.
+    #[must_use]
+    pub fn awaiting(self, name: &str) -> Self {
+        Self {
+            node: OwnNode::Awaited {
+                name: name.into(),
+                reminder: Duration::ZERO,
+            },
+            ..self
         }
     }
 
@@ -91,6 +120,14 @@ impl<T: Transport> Proxy<T> {
     pub fn apply(&mut self, change: Change) {
         let now = self.engine.clock().now();
         self.board.change(&change, now);
+        match &change {
+            Change::Node(_) => {
+                self.node = OwnNode::Known;
+                self.node_changed = true;
+            }
+            Change::NodeGone => tracing::warn!("the own Node is gone; its last facts stay in use"),
+            _ => {}
+        }
         self.engine.apply(change);
         self.changed = true;
         for lane in &mut self.lanes {
@@ -137,6 +174,12 @@ impl<T: Transport> Proxy<T> {
     /// As [`sync`](Self::sync); each transaction is told to `on_applied`.
     pub fn sync_with(&mut self, mut on_applied: impl FnMut(&Applied, &Transaction)) -> Wait {
         let now = self.engine.clock().now();
+        if let Some(wait) = self.node.await_it(now) {
+            return wait;
+        }
+        if core::mem::take(&mut self.node_changed) {
+            self.complaints.heed(&self.engine);
+        }
         for lane in &mut self.lanes {
             lane.done = !lane.backoff.is_over(now);
             lane.busy = false;
@@ -193,5 +236,19 @@ impl<T: Transport> Proxy<T> {
     /// As [`Engine::save`].
     pub fn finish(mut self) -> Result<(), EngineError> {
         self.saver.finish(&mut self.engine)
+    }
+}
+
+impl OwnNode {
+    /// How long to wait if it is still not known.
+    fn await_it(&mut self, now: Duration) -> Option<Wait> {
+        let Self::Awaited { name, reminder } = self else {
+            return None;
+        };
+        if *reminder <= now {
+            tracing::warn!("waiting for Node {name}; until it comes nothing is programmed");
+            *reminder = now.saturating_add(REMINDER);
+        }
+        Some(Wait::Until(*reminder))
     }
 }

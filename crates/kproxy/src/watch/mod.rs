@@ -1,9 +1,11 @@
 //! Waiting: for changes in a folder, for signals, for a point in time. No polling.
 
+mod addresses;
 mod folder;
 mod reader;
 mod signals;
 
+pub use addresses::AddressWatch;
 pub use folder::{FolderChanges, FolderWatch};
 pub use reader::Reader;
 pub use signals::Signals;

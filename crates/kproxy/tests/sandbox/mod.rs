@@ -77,7 +77,17 @@ impl Sandbox {
         self.write(name, &list.to_string());
     }
 
+    /// A command of a host that is no Node.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = self.node_command(args);
+        if matches!(args.first(), Some(&("apply" | "plan" | "run"))) {
+            command.arg("--no-node");
+        }
+        command
+    }
+
+    /// A command of the Node that the arguments name.
+    pub(crate) fn node_command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_kproxy"));
         command.args(args);
         if matches!(args.first(), Some(&("apply" | "plan" | "run"))) {

@@ -468,30 +468,28 @@ impl Oracle {
 
     fn serves_node_ports(&self, address: &IpAddr, host: &Host) -> bool {
         let everywhere = host.is_local(address) && !address.is_loopback();
-        match &self.config.node_port_addresses {
-            NodePortAddresses::All => everywhere,
-            NodePortAddresses::Primary => {
-                if self.node.is_none() {
-                    return false;
-                }
-                match self.primary() {
-                    Some(primary) => primary == address,
-                    None => everywhere,
-                }
-            }
-            NodePortAddresses::Prefixes(prefixes) => {
-                let own: Vec<_> = prefixes
-                    .iter()
-                    .filter(|prefix| self.is_ours(&prefix.addr()))
-                    .collect();
-                if own.is_empty() || own.iter().any(|prefix| prefix.prefix_len() == 0) {
-                    return everywhere;
-                }
-                self.host_addresses.contains(address)
-                    && !address.is_loopback()
-                    && own.iter().any(|prefix| prefix.contains(address))
-            }
+        let NodePortAddresses {
+            primary,
+            all,
+            localhost,
+            prefixes,
+        } = &self.config.node_port_addresses;
+        let node_ip = self.node.as_ref().map(|_| self.primary());
+        let mut prefixes = prefixes
+            .iter()
+            .filter(|prefix| self.is_ours(&prefix.addr()))
+            .peekable();
+        // Until the Node is known, it may still turn out to have an address.
+        let names_primary = *primary && node_ip != Some(None);
+        let names_any = *localhost || names_primary || prefixes.peek().is_some();
+        if *all || !names_any || prefixes.clone().any(|prefix| prefix.prefix_len() == 0) {
+            return everywhere;
         }
+        let is_primary = *primary && node_ip.flatten() == Some(address);
+        let is_named = self.host_addresses.contains(address)
+            && !address.is_loopback()
+            && prefixes.any(|prefix| prefix.contains(address));
+        is_primary || is_named
     }
 
     const fn is_ours(&self, address: &IpAddr) -> bool {

@@ -5,6 +5,7 @@ pub(crate) mod frontends;
 pub(crate) mod hairpin;
 pub(crate) mod masquerade;
 pub(crate) mod node_addresses;
+pub(crate) mod notices;
 pub(crate) mod serving;
 pub(crate) mod source_ranges;
 pub(crate) mod topology;

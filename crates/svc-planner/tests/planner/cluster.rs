@@ -317,10 +317,18 @@ pub(crate) fn config(family: Family) -> impl Strategy<Value = Config> {
         1 => Just(LocalDetector::IifnamePrefix(Name::from("cni"))),
     ];
     let node_ports = prop_oneof![
-        2 => Just(NodePortAddresses::Primary),
-        1 => Just(NodePortAddresses::All),
-        1 => Just(NodePortAddresses::Prefixes(vec![prefix(family, NODE_NET)])),
-        1 => Just(NodePortAddresses::Prefixes(vec![prefix(family, POD_NET)])),
+        2 => Just(NodePortAddresses::PRIMARY),
+        1 => Just(NodePortAddresses::ALL),
+        1 => Just(NodePortAddresses::prefixes(vec![prefix(family, NODE_NET)])),
+        1 => Just(NodePortAddresses::prefixes(vec![prefix(family, POD_NET)])),
+        1 => (any::<[bool; 2]>(), any::<bool>()).prop_map(move |([primary, localhost], named)| {
+            NodePortAddresses {
+                primary,
+                localhost,
+                prefixes: if named { vec![prefix(family, NODE_NET)] } else { Vec::new() },
+                ..NodePortAddresses::NONE
+            }
+        }),
     ];
     let localhost = prop_oneof![
         Just(LocalhostNodePorts::Off),

@@ -151,7 +151,7 @@ fn a_culprit_is_set_aside_until_it_changes() {
     driver
         .planner
         .rejected(driver.now, core::slice::from_ref(&culprit));
-    driver.drain();
+    driver.settle();
     let reports = driver.planner.reports();
     assert_eq!(reports.len(), 1);
     let report = &reports[0];

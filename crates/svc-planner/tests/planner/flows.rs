@@ -235,24 +235,24 @@ fn node_ports() {
     };
     let both = "10.180.0.1:80 10.180.2.1:80 masq";
     let prefix = |text: &str| text.parse().unwrap();
-    run(NodePortAddresses::Primary, "none");
-    run(NodePortAddresses::All, both);
+    run(NodePortAddresses::PRIMARY, "none");
+    run(NodePortAddresses::ALL, both);
     let prefixes = vec![
         prefix("192.168.0.0/24"),
         prefix("192.168.1.0/24"),
         prefix("2001:db8::/64"),
     ];
-    run(NodePortAddresses::Prefixes(prefixes), both);
+    run(NodePortAddresses::prefixes(prefixes), both);
     run(
-        NodePortAddresses::Prefixes(vec![prefix("192.168.0.0/24")]),
+        NodePortAddresses::prefixes(vec![prefix("192.168.0.0/24")]),
         "none",
     );
     // None of this family, or all: everywhere.
     run(
-        NodePortAddresses::Prefixes(vec![prefix("2001:db8::/64")]),
+        NodePortAddresses::prefixes(vec![prefix("2001:db8::/64")]),
         both,
     );
-    run(NodePortAddresses::Prefixes(vec![prefix("0.0.0.0/0")]), both);
+    run(NodePortAddresses::prefixes(vec![prefix("0.0.0.0/0")]), both);
 }
 
 /// Parity LN-1 and LN-6: what is rejected at loopback addresses, with endpoints and without.
@@ -505,9 +505,9 @@ fn node_ports_move_between_addresses_without_loss() {
     driver.change(endpoints(HTTP, "svc1", "10.180.0.1@L"));
     driver.drain();
     for addresses in [
-        NodePortAddresses::All,
-        NodePortAddresses::Primary,
-        NodePortAddresses::All,
+        NodePortAddresses::ALL,
+        NodePortAddresses::PRIMARY,
+        NodePortAddresses::ALL,
     ] {
         driver.now += Duration::from_millis(500);
         driver.reconfigure(Config {

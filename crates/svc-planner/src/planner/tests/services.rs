@@ -176,7 +176,7 @@ fn a_change_of_node_port_addresses_loses_no_connection() {
     bench.apply(slice("web", "web", &["10.0.0.1"]));
     bench.drain();
     bench.planner.reconfigure(Config {
-        node_port_addresses: crate::config::NodePortAddresses::All,
+        node_port_addresses: crate::config::NodePortAddresses::ALL,
         ..config()
     });
     bench.settle();
