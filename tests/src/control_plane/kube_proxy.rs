@@ -20,8 +20,8 @@ use nl_codec::nft::{Elem, Value};
 use serde_json::{Value as Json, json};
 use svc_planner::plan::{Family, Key, KeyType};
 
-use super::{ControlPlane, TOKEN, find, program::Program, relay::Relay};
-use crate::folder::Folder;
+use super::{ControlPlane, TOKEN, find, relay::Relay};
+use crate::{folder::Folder, program::Program};
 
 /// Where the API server listens, and where a node finds it.
 const SERVER: &str = "127.0.0.1:6443";
@@ -49,7 +49,6 @@ pub struct KubeProxy {
     namespace: NamespaceRef,
     connection: Connection,
     events: Events,
-    /// Lines of the log that were read.
     _relay: Relay,
     folder: Folder,
 }

@@ -12,7 +12,6 @@
 mod client;
 mod kube_proxy;
 mod marker;
-mod program;
 mod relay;
 
 pub use client::{Client, Key, Method, Request, Response};
@@ -32,8 +31,8 @@ use kproxy::lab::Namespace;
 use serde_json::json;
 use test_support::control_plane::program;
 
-use self::{marker::Marker, program::Program};
-use crate::folder::Folder;
+use self::marker::Marker;
+use crate::{folder::Folder, program::Program};
 
 /// Ranges of ClusterIPs; the ClusterIPs of all scenarios are in them.
 pub const SERVICE_CIDRS: [&str; 2] = ["172.30.0.0/16", "fd00:10:96::/64"];

@@ -23,7 +23,7 @@ const LISTS: [(&str, &str); 4] = [
 
 /// The objects of a trial; all deleted by [`Cluster::clear`].
 #[derive(Debug)]
-pub(super) struct Cluster<'a> {
+pub struct Cluster<'a> {
     control: &'a ControlPlane,
     /// Which objects each file holds.
     files: BTreeMap<String, Vec<Key>>,
@@ -34,7 +34,9 @@ pub(super) struct Cluster<'a> {
 }
 
 impl<'a> Cluster<'a> {
-    pub(super) fn new(control: &'a ControlPlane) -> Self {
+    /// No objects yet.
+    #[must_use]
+    pub fn new(control: &'a ControlPlane) -> Self {
         Self {
             control,
             files: BTreeMap::new(),
@@ -69,7 +71,10 @@ impl<'a> Cluster<'a> {
     }
 
     /// Writes what a step changes. What the API server refuses is left as it was.
-    pub(super) fn apply(&mut self, step: &TrialStep) -> Result<()> {
+    ///
+    /// # Errors
+    /// When a manifest is malformed, or the API server cannot be reached.
+    pub fn apply(&mut self, step: &TrialStep) -> Result<()> {
         let mut written = Vec::new();
         for (file, text) in &step.write {
             let objects = documents(text).with_context(|| file.clone())?;
@@ -106,8 +111,11 @@ impl<'a> Cluster<'a> {
         Ok(())
     }
 
-    /// Deletes everything.
-    pub(super) fn clear(mut self) -> Result<Vec<String>> {
+    /// Deletes everything; returns what was refused.
+    ///
+    /// # Errors
+    /// When the API server cannot be reached.
+    pub fn clear(mut self) -> Result<Vec<String>> {
         for key in self.present.clone() {
             self.delete(&key)?;
         }

@@ -13,6 +13,7 @@ mod run;
 mod trial;
 
 pub use campaign::{Campaign, scenario_files};
+pub use cluster::Cluster;
 pub use excuse::{Difference, Excuses};
 pub use observe::Outcomes;
 pub use random::{History, histories};

@@ -40,7 +40,10 @@ impl Outcomes {
     }
 
     /// Sends a probe as often as it says.
-    pub(super) fn of(topology: &Topology, check: &Check, patience: Duration) -> Result<Self> {
+    ///
+    /// # Errors
+    /// When it cannot be sent.
+    pub fn of(topology: &Topology, check: &Check, patience: Duration) -> Result<Self> {
         let mut outcomes = BTreeSet::new();
         let mut answered = false;
         for sent in 0..check.tries {

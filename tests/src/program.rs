@@ -1,4 +1,4 @@
-//! A program in a network namespace.
+//! Programs in network namespaces.
 
 use core::time::Duration;
 use std::{
@@ -19,16 +19,19 @@ const GRACE: Duration = Duration::from_secs(10);
 /// Lines shown of a log.
 const TAIL: usize = 20;
 
-/// See the module. Ended when dropped; killed by the kernel should this process be.
+/// A program. Ended when dropped; killed by the kernel should this process be.
 #[derive(Debug)]
-pub(super) struct Program {
+pub struct Program {
     child: Child,
     log: PathBuf,
 }
 
 impl Program {
     /// Starts a program whose output goes to the file `log`, behind what is there.
-    pub(super) fn start(namespace: &Namespace, command: Command, log: &Path) -> Result<Self> {
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start(namespace: &Namespace, command: Command, log: &Path) -> Result<Self> {
         let name = command.get_program().to_string_lossy().into_owned();
         // The parent is the namespace's thread, which ends with the namespace.
         let mut guarded = Command::new("setpriv");
@@ -57,17 +60,26 @@ impl Program {
     }
 
     /// How it ended, if it has.
-    pub(super) fn ended(&mut self) -> Result<Option<ExitStatus>> {
+    ///
+    /// # Errors
+    /// When it cannot be waited for.
+    pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
         Ok(self.child.try_wait()?)
     }
 
     /// All of its log.
-    pub(super) fn log(&self) -> Result<String> {
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn log(&self) -> Result<String> {
         fs::read_to_string(&self.log).with_context(|| self.log.display().to_string())
     }
 
     /// The end of its log.
-    pub(super) fn tail(&self) -> Result<String> {
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn tail(&self) -> Result<String> {
         let log = self.log()?;
         let lines: Vec<_> = log.lines().collect();
         let from = lines.len().saturating_sub(TAIL);
@@ -75,7 +87,10 @@ impl Program {
     }
 
     /// Asks it to end and waits until it has; kills it when it does not.
-    pub(super) fn stop(&mut self) -> Result<ExitStatus> {
+    ///
+    /// # Errors
+    /// When it cannot be signalled or waited for.
+    pub fn stop(&mut self) -> Result<ExitStatus> {
         if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
             && self.child.try_wait()?.is_none()
         {

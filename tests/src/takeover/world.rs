@@ -1,0 +1,251 @@
+//! A dual-stack node, its hosts, and the cluster of `takeover/cluster.yaml`.
+
+use core::{net::SocketAddr, time::Duration};
+use std::{collections::BTreeMap, path::Path, process::Command, time::Instant};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use kproxy::lab::{Connection, Namespace, Topology, Transport};
+use nft_batch::{EventError, Events};
+use serde_json::json;
+
+use super::layout::Layout;
+use crate::{
+    control_plane::Settings,
+    differential::{Check, Outcomes, TrialStep},
+    folder::Folder,
+    program::Program,
+};
+
+/// The manifests.
+pub const CLUSTER: &str = include_str!("../../takeover/cluster.yaml");
+
+const NODE: [&str; 2] = ["192.168.0.2", "2001:db8::1"];
+const PODS: &str = "10.0.0.0/8,fd00:10::/64";
+const HOSTS: [(&str, [&str; 2]); 4] = [
+    ("pod", ["10.0.0.2", "fd00:10::2"]),
+    ("external", ["203.0.113.2", "2001:db8:cafe::2"]),
+    ("near", ["10.0.1.1", "fd00:10::1:1"]),
+    ("far", ["10.0.2.1", "fd00:10::2:1"]),
+];
+/// What clients connect to: protocol, addresses, port.
+const FRONTENDS: [(&str, [&str; 2], u16); 8] = [
+    ("tcp", ["172.30.2.1", "fd00:10:96::2:1"], 80),
+    ("udp", ["172.30.2.1", "fd00:10:96::2:1"], 53),
+    ("tcp", ["192.0.2.1", "2001:db8:e::1"], 80),
+    ("tcp", ["172.30.2.2", "fd00:10:96::2:2"], 80),
+    ("tcp", ["198.18.0.1", "2001:db8:f::1"], 80),
+    ("tcp", NODE, 30080),
+    ("tcp", ["172.30.2.4", "fd00:10:96::2:4"], 80),
+    ("tcp", NODE, 30084),
+];
+/// Connections kept open: who, and to which of [`FRONTENDS`].
+const KEPT: [(&str, usize); 4] = [("pod", 0), ("external", 2), ("external", 5), ("node", 0)];
+const CLIENTS: [&str; 3] = ["pod", "external", "node"];
+/// Enough to miss one of two endpoints once in 10⁴ times.
+const TRIES: usize = 15;
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long taking over may take.
+const TAKE_OVER: Duration = Duration::from_secs(60);
+
+/// See the module.
+#[derive(Debug)]
+pub struct World {
+    topology: Topology,
+    manifests: Folder,
+}
+
+/// `kproxy run` on the node. Its rules stay when it ends.
+#[derive(Debug)]
+pub struct Kproxy {
+    program: Program,
+    events: Events,
+}
+
+impl World {
+    /// Builds the node and its hosts.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn new() -> Result<Self> {
+        let addresses = |written: [&str; 2]| written.map(str::parse);
+        let [four, six] = addresses(NODE);
+        let mut builder = Topology::builder().node([four?, six?]);
+        for (name, written) in HOSTS {
+            let [four, six] = addresses(written);
+            builder = builder.host(name, [four?, six?]);
+        }
+        let topology = builder.build()?;
+        for host in ["near", "far"] {
+            topology.serve(host, Transport::Tcp, 8080)?;
+            topology.serve(host, Transport::Udp, 8080)?;
+        }
+        let manifests = Folder::new()?;
+        manifests.write("cluster.yaml", CLUSTER)?;
+        Ok(Self {
+            topology,
+            manifests,
+        })
+    }
+
+    /// The cluster as a step for the API server.
+    #[must_use]
+    pub fn objects() -> TrialStep {
+        TrialStep {
+            write: BTreeMap::from([("cluster.yaml".to_owned(), CLUSTER.to_owned())]),
+            ..TrialStep::default()
+        }
+    }
+
+    /// kube-proxy's settings.
+    #[must_use]
+    pub fn settings() -> Settings {
+        Settings {
+            node_name: "node-a".to_owned(),
+            configuration: vec![
+                ("clusterCIDR", json!(PODS)),
+                (
+                    "nftables",
+                    json!({"minSyncPeriod": "0s", "syncPeriod": "30s"}),
+                ),
+            ],
+        }
+    }
+
+    /// The node.
+    #[must_use]
+    pub const fn node(&self) -> &Namespace {
+        self.topology.node()
+    }
+
+    /// The laboratory.
+    #[must_use]
+    pub const fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// What becomes of probes from every client to every frontend.
+    ///
+    /// # Errors
+    /// When a probe cannot be sent.
+    pub fn observe(&self) -> Result<BTreeMap<String, Outcomes>> {
+        let mut observed = BTreeMap::new();
+        for (transport, addresses, port) in FRONTENDS {
+            for address in addresses {
+                for from in CLIENTS {
+                    let written = format!("{transport} {address} {port}");
+                    let check = Check {
+                        id: format!("{from} to {written}"),
+                        from: from.to_owned(),
+                        to: written.parse()?,
+                        tries: TRIES,
+                    };
+                    let outcomes = Outcomes::of(&self.topology, &check, PATIENCE)?;
+                    observed.insert(check.id, outcomes);
+                }
+            }
+        }
+        Ok(observed)
+    }
+
+    /// Opens connections through each kind of frontend.
+    ///
+    /// # Errors
+    /// When one cannot be made.
+    pub fn connect(&self) -> Result<Vec<(String, Connection)>> {
+        let mut connections = Vec::new();
+        for (from, frontend) in KEPT {
+            let (_, addresses, port) = FRONTENDS[frontend];
+            for address in addresses {
+                let to = SocketAddr::new(address.parse()?, port);
+                let connection = self.topology.connect(from, to, PATIENCE)?;
+                connections.push((format!("{from} to {to}"), connection));
+            }
+        }
+        Ok(connections)
+    }
+
+    /// Starts `kproxy run`, the program `kproxy`, on the node.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start_kproxy(&self, kproxy: &Path) -> Result<Kproxy> {
+        let mut source = std::ffi::OsString::from("dir:");
+        source.push(self.manifests.path());
+        let state = self.manifests.path().with_extension("state");
+        let log = self.manifests.path().with_extension("log");
+        let mut command = Command::new(kproxy);
+        command
+            .args(["run", "-v", "--node-name", "node-a", "--cluster-cidr", PODS])
+            .arg("--source")
+            .arg(source)
+            .arg("--state-dir")
+            .arg(state);
+        Ok(Kproxy {
+            events: self.node().run(Events::open)??,
+            program: Program::start(self.node(), command, &log)?,
+        })
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        // Beside the folder; what is left is in the system's folder for temporary files.
+        let _ = std::fs::remove_dir_all(self.manifests.path().with_extension("state"));
+        let _ = std::fs::remove_file(self.manifests.path().with_extension("log"));
+    }
+}
+
+/// Connections still echo.
+///
+/// # Errors
+/// Which do not.
+pub fn echo(connections: &mut [(String, Connection)]) -> Result<()> {
+    for (name, connection) in connections {
+        connection
+            .echo(b"still there?", PATIENCE)
+            .with_context(|| format!("connection of {name}"))?;
+    }
+    Ok(())
+}
+
+impl Kproxy {
+    /// Waits until the table is ours alone.
+    ///
+    /// # Errors
+    /// When it does not become so, or the program ends.
+    pub fn take_over(&mut self, world: &World) -> Result<Layout> {
+        let deadline = Instant::now() + TAKE_OVER;
+        loop {
+            let layout = Layout::read(world.node())?;
+            let foreign = layout.foreign();
+            if foreign.is_empty() {
+                return Ok(layout);
+            }
+            if let Some(status) = self.program.ended()? {
+                bail!("kproxy ended, {status}:\n{}", self.program.tail()?);
+            }
+            match self.events.next_group(Some(deadline)) {
+                Ok(_) | Err(EventError::Overrun) => {}
+                Err(error) => bail!(
+                    "{error}; still there: {}\n{}",
+                    foreign.join(", "),
+                    self.program.tail()?
+                ),
+            }
+        }
+    }
+
+    /// Ends it; its rules stay.
+    ///
+    /// # Errors
+    /// When it ends badly.
+    pub fn stop(mut self) -> Result<()> {
+        let status = self.program.stop()?;
+        ensure!(
+            status.success(),
+            "kproxy: {status}\n{}",
+            self.program.tail()?
+        );
+        Ok(())
+    }
+}

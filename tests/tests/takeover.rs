@@ -1,0 +1,134 @@
+//! kproxy takes over what kube-proxy left, and kube-proxy what kproxy left.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::{
+    control_plane::{ControlPlane, KubeProxy},
+    differential::{Cluster, TrialStep},
+    ruleset,
+    takeover::{CLUSTER, Layout, Traffic, World, echo},
+};
+use test_support::skip;
+
+const KPROXY: &str = env!("CARGO_BIN_EXE_kproxy-under-test");
+/// Changes after a roll-back; kube-proxy syncs twice for each.
+const CHANGES: usize = 6;
+
+/// Whether the real programs are there.
+fn have_programs() -> bool {
+    match ControlPlane::available() {
+        Ok(()) => true,
+        Err(missing) => {
+            skip(&missing.to_string());
+            false
+        }
+    }
+}
+
+/// Takes over what is on the node: nothing changes for anybody.
+fn take_over(world: &World) -> Result<()> {
+    let before = world.observe()?;
+    let mut connections = world.connect()?;
+    let kproxy = Traffic::during(world.topology(), || {
+        let mut kproxy = world.start_kproxy(Path::new(KPROXY))?;
+        kproxy.take_over(world)?.check()?;
+        Ok(kproxy)
+    })?;
+    let after = world.observe()?;
+    for (probe, before) in &before {
+        ensure!(
+            after.get(probe) == Some(before),
+            "{probe}: {before} before, {} after",
+            after.get(probe).context("not probed")?
+        );
+    }
+    echo(&mut connections)?;
+    kproxy.stop()?;
+    Layout::read(world.node())?.check()?;
+    echo(&mut connections)
+}
+
+#[test]
+fn the_table_of_kube_proxy_1_37_is_taken_over() -> Result<()> {
+    if !have_programs() {
+        return Ok(());
+    }
+    let control = ControlPlane::start()?;
+    let world = World::new()?;
+    let mut cluster = Cluster::new(&control);
+    cluster.apply(&World::objects())?;
+    let mut kube_proxy = KubeProxy::start(&control, world.node(), World::settings())?;
+    kube_proxy.settle(&control, world.node())?;
+    kube_proxy.stop()?;
+    take_over(&world)
+}
+
+#[test]
+fn kube_proxy_takes_over_and_stays_well() -> Result<()> {
+    if !have_programs() {
+        return Ok(());
+    }
+    let control = ControlPlane::start()?;
+    let world = World::new()?;
+    let mut cluster = Cluster::new(&control);
+    cluster.apply(&World::objects())?;
+    let mut kproxy = world.start_kproxy(Path::new(KPROXY))?;
+    kproxy.take_over(&world)?.check()?;
+    kproxy.stop()?;
+    let before = world.observe()?;
+    let mut connections = world.connect()?;
+    let kube_proxy = Traffic::during(world.topology(), || {
+        let mut kube_proxy = KubeProxy::start(&control, world.node(), World::settings())?;
+        kube_proxy.settle(&control, world.node())?;
+        // Every sync anew may trip over what we left: an endpoint that comes and goes.
+        for change in 0..CHANGES {
+            cluster.apply(&with_idle((change + 1) % 2))?;
+            kube_proxy.settle(&control, world.node())?;
+        }
+        Ok(kube_proxy)
+    })?;
+    kube_proxy.check_counters()?;
+    let errors = kube_proxy.errors()?;
+    ensure!(
+        errors.is_empty(),
+        "kube-proxy logged:\n{}",
+        errors.join("\n")
+    );
+    ensure!(
+        world.observe()? == before,
+        "something else becomes of a probe"
+    );
+    echo(&mut connections)?;
+    // And back again, over a table that both have written.
+    kube_proxy.stop()?;
+    take_over(&world)
+}
+
+#[test]
+fn kube_proxy_cleans_up_after_us() -> Result<()> {
+    if !have_programs() {
+        return Ok(());
+    }
+    let world = World::new()?;
+    let mut kproxy = world.start_kproxy(Path::new(KPROXY))?;
+    kproxy.take_over(&world)?;
+    kproxy.stop()?;
+    KubeProxy::clean_up(world.node())?;
+    let left = ruleset::nft(world.node(), &["list", "ruleset"])?;
+    ensure!(left.is_empty(), "left: {left}");
+    Ok(())
+}
+
+/// The cluster, and Service `idle` with or without an endpoint.
+fn with_idle(endpoints: usize) -> TrialStep {
+    let mut step = World::objects();
+    let slice = "---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata:\n  \
+                 name: idle-4\n  namespace: default\n  \
+                 labels: {kubernetes.io/service-name: idle}\naddressType: IPv4\n\
+                 ports: [{name: web, protocol: TCP, port: 8080}]\n\
+                 endpoints: [{addresses: [10.0.1.1], nodeName: node-a}]\n";
+    let text = format!("{CLUSTER}{}", slice.repeat(endpoints));
+    step.write.insert("cluster.yaml".to_owned(), text);
+    step
+}
