@@ -4,11 +4,16 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use kproxy::{engine::Engine, lab::Namespace, manifest::Source};
-use svc_planner::{Config, config::LocalDetector, plan};
+use svc_planner::{
+    Config,
+    config::{LocalDetector, NodePortAddresses},
+    object::Change,
+    plan,
+};
 
 use crate::{
     engine,
-    scenario::{Family, NodeSpec},
+    scenario::{DetectLocalMode, Family, NodeSpec},
 };
 
 /// See the module.
@@ -31,17 +36,32 @@ impl Proxy {
         node: &NodeSpec,
         family: Family,
     ) -> Result<Self> {
-        let local = match &node.cluster_cidr {
-            Some(cidr) => LocalDetector::Cidr(cidr.parse().context("clusterCidr")?),
-            None => LocalDetector::None,
+        let interface = node.detect_local_interface.as_deref().unwrap_or_default();
+        let local = match (node.detect_local_mode, &node.cluster_cidr) {
+            (Some(DetectLocalMode::NodeCidr), _) => LocalDetector::NodeCidr,
+            (Some(DetectLocalMode::BridgeInterface), _) => LocalDetector::Iifname(interface.into()),
+            (Some(DetectLocalMode::InterfaceNamePrefix), _) => {
+                LocalDetector::IifnamePrefix(interface.into())
+            }
+            (None, Some(cidr)) => LocalDetector::Cidr(cidr.parse().context("clusterCidr")?),
+            (None, None) => LocalDetector::None,
+        };
+        let addresses = node.node_port_addresses.iter().map(|text| text.parse());
+        let addresses: Vec<_> = addresses
+            .collect::<Result<_, _>>()
+            .context("nodePortAddresses")?;
+        let node_port_addresses = match addresses.as_slice() {
+            [] => NodePortAddresses::Primary,
+            _ => NodePortAddresses::Prefixes(addresses),
         };
         let family = match family {
             Family::Ipv4 => plan::Family::Ipv4,
             Family::Ipv6 => plan::Family::Ipv6,
         };
-        let engine = engine::start(namespace, |of| Config {
+        let mut engine = engine::start(namespace, |of| Config {
             node_name: node.name.as_str().into(),
             masquerade_all: node.masquerade_all,
+            node_port_addresses: node_port_addresses.clone(),
             local: if of == family {
                 local.clone()
             } else {
@@ -49,6 +69,7 @@ impl Proxy {
             },
             ..Config::default()
         })?;
+        engine.apply(Change::HostAddresses(node.addresses.clone()));
         Ok(Self {
             folder: folder.to_owned(),
             source: Source::new(&node.name),

@@ -207,6 +207,7 @@ impl History {
                 addresses: vec![NODE[of].parse()?],
                 cluster_cidr: self.detector.then(|| PODS[of].to_owned()),
                 masquerade_all: self.masquerade_all,
+                ..NodeSpec::default()
             },
             hosts,
             serve,

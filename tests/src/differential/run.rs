@@ -20,6 +20,7 @@ use crate::{
     control_plane::{ControlPlane, KubeProxy, Settings},
     folder::Folder,
     proxy::Proxy,
+    scenario::DetectLocalMode,
 };
 
 /// How long an answer may take: at first, and where the two seem to differ.
@@ -125,6 +126,18 @@ fn settings(trial: &Trial) -> Settings {
     )];
     if let Some(cidr) = &node.cluster_cidr {
         configuration.push(("clusterCIDR", json!(cidr)));
+    }
+    if let Some(mode) = node.detect_local_mode {
+        configuration.push(("detectLocalMode", json!(mode.name())));
+        let interface = json!(node.detect_local_interface.as_deref().unwrap_or_default());
+        let interface = match mode {
+            DetectLocalMode::InterfaceNamePrefix => json!({"interfaceNamePrefix": interface}),
+            _ => json!({"bridgeInterface": interface}),
+        };
+        configuration.push(("detectLocal", interface));
+    }
+    if !node.node_port_addresses.is_empty() {
+        configuration.push(("nodePortAddresses", json!(node.node_port_addresses)));
     }
     Settings {
         node_name: node.name.clone(),

@@ -41,7 +41,7 @@ pub struct Scenario {
 }
 
 /// The node in the middle.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct NodeSpec {
     /// Its name in the manifests.
@@ -51,9 +51,43 @@ pub struct NodeSpec {
     /// `clusterCIDR`: sources in it are local.
     #[serde(default)]
     pub cluster_cidr: Option<String>,
+    /// `detectLocalMode`; `ClusterCIDR` if absent.
+    #[serde(default)]
+    pub detect_local_mode: Option<DetectLocalMode>,
+    /// Its interface, or the beginning of its name. The links of hosts are named `link1`, `link2` …
+    /// in the order of their hosts' names.
+    #[serde(default)]
+    pub detect_local_interface: Option<String>,
     /// `masqueradeAll`.
     #[serde(default)]
     pub masquerade_all: bool,
+    /// `nodePortAddresses`.
+    #[serde(default)]
+    pub node_port_addresses: Vec<String>,
+}
+
+/// How local sources are recognised; the names are kube-proxy's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub enum DetectLocalMode {
+    /// By the Node's pod CIDR.
+    #[serde(rename = "NodeCIDR")]
+    NodeCidr,
+    /// By the interface they come from.
+    BridgeInterface,
+    /// By the beginning of its name.
+    InterfaceNamePrefix,
+}
+
+impl DetectLocalMode {
+    /// kube-proxy's name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NodeCidr => "NodeCIDR",
+            Self::BridgeInterface => "BridgeInterface",
+            Self::InterfaceNamePrefix => "InterfaceNamePrefix",
+        }
+    }
 }
 
 /// A change of the folder of manifests, and the probes that follow.

@@ -10,6 +10,6 @@ mod file;
 mod run;
 
 pub use expect::{Expected, Target};
-pub use file::{Case, Family, NodeSpec, Opened, Scenario, SourceSeen, Step};
+pub use file::{Case, DetectLocalMode, Family, NodeSpec, Opened, Scenario, SourceSeen, Step};
 pub use run::run;
 pub(crate) use run::served;

@@ -19,6 +19,11 @@ use super::{
 /// host has. What reaches it has left the node untouched.
 pub const SINK: &str = "sink";
 
+/// The node's end of the link to the sink.
+const UPLINK: &str = "uplink";
+/// Beginning of the names of the node's ends of the other links, numbered from 1.
+const LINK: &str = "link";
+
 const ANY4: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 const ANY6: IpAddr = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
 /// Next hop on every link, in both directions; nobody has these addresses, the neighbour entries
@@ -158,6 +163,18 @@ impl Topology {
             .get(name)
             .and_then(|index| self.hosts.get(*index))
             .ok_or_else(|| LabError::NoSuchHost(name.into()))
+    }
+
+    /// Name of the node's interface that leads to a host.
+    ///
+    /// # Errors
+    /// [`LabError::NoSuchHost`].
+    pub fn interface(&self, host: &str) -> Result<String, LabError> {
+        match self.by_name.get(host) {
+            None => Err(LabError::NoSuchHost(host.into())),
+            Some(0) => Ok(UPLINK.to_owned()),
+            Some(number) => Ok(format!("{LINK}{number}")),
+        }
     }
 
     /// All hosts, the sink first.
@@ -311,7 +328,7 @@ fn add_host(
     node_addresses: &[IpAddr],
 ) -> Result<Host, LabError> {
     let namespace = Namespace::new(&name)?;
-    let interface = format!("link{number}");
+    let interface = format!("{LINK}{number}");
     let near = add_link(node, number, &interface, &namespace)?;
     let own = addresses.clone();
     namespace.run(move || configure_host(&mut Netlink::open()?, number, &own))??;
@@ -346,7 +363,7 @@ fn add_sink(
 ) -> Result<Host, LabError> {
     const NUMBER: u16 = 0;
     let namespace = Namespace::new(SINK)?;
-    let near = add_link(node, NUMBER, "uplink", &namespace)?;
+    let near = add_link(node, NUMBER, UPLINK, &namespace)?;
     let own = node_addresses.to_vec();
     node.run(move || {
         let mut netlink = Netlink::open()?;
