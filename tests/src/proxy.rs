@@ -51,8 +51,11 @@ impl Proxy {
             .collect::<Result<_, _>>()
             .context("nodePortAddresses")?;
         let node_port_addresses = match addresses.as_slice() {
-            [] => NodePortAddresses::Primary,
-            _ => NodePortAddresses::Prefixes(addresses),
+            [] => NodePortAddresses::PRIMARY,
+            _ => NodePortAddresses {
+                prefixes: addresses,
+                ..NodePortAddresses::NONE
+            },
         };
         let family = match family {
             Family::Ipv4 => plan::Family::Ipv4,

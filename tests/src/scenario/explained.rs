@@ -34,7 +34,7 @@ pub(super) fn judge(topology: &Topology, case: &Case) -> Result<()> {
         from_port: None,
         to: case.to.to,
         protocol,
-        interface: topology.interface(&case.from).ok().map(Into::into),
+        interface: topology.interface(&case.from).ok(),
     };
     let host = Host::new(node.iter().copied());
     let packet = question.packet(&host);

@@ -135,7 +135,7 @@ fn addresses_follow_the_node() {
     bench.apply(node("192.168.0.3"));
     assert_eq!(told(&mut bench).addresses, listed(&["192.168.0.3"]));
     bench.planner.reconfigure(Config {
-        node_port_addresses: NodePortAddresses::All,
+        node_port_addresses: NodePortAddresses::ALL,
         ..config()
     });
     assert_eq!(told(&mut bench).addresses, Some(ListenOn::All));
