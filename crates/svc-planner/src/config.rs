@@ -39,6 +39,10 @@ pub struct Config {
     pub repeat_lookup: bool,
     /// Upper bound of any map's size.
     pub max_rows: u32,
+    /// Room for so many clients that stick to endpoints, in a table that is yet to be made. When it is
+    /// reached, new clients are served but not remembered. About 100 bytes of the kernel's memory
+    /// each.
+    pub max_affinity_clients: u32,
     /// Upper bound of the number of classes (chains shared by Services with the same number of
     /// endpoints), at most [`Route::MAX_CLASS`]. A commit's cost grows with it. When it is reached,
     /// a Service is balanced over some of its endpoints only, and reported.
@@ -67,6 +71,7 @@ impl Default for Config {
             settle: Duration::from_millis(5),
             repeat_lookup: false,
             max_rows: 3 << 23,
+            max_affinity_clients: 1 << 18,
             max_classes: Route::MAX_CLASS,
             reconcile_sctp: false,
             max_source_ranges: 1 << 16,

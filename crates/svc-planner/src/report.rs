@@ -111,6 +111,14 @@ pub enum Reason {
         /// Endpoints of the port.
         slots: u32,
     },
+    /// Clients stick longer than is asked for: there are too many different times.
+    #[error("clients stick for {used} s, not {asked} s: too many different times")]
+    AffinityTimeout {
+        /// What the Service asks for, in seconds.
+        asked: u32,
+        /// What is used, in seconds.
+        used: u32,
+    },
     /// All group numbers are in use.
     #[error("no group number left")]
     NoGroup,

@@ -37,7 +37,7 @@ enum Written {
 }
 
 /// Where a probe goes: `tcp ADDRESS PORT` or `icmp ADDRESS`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Target {
     /// How.

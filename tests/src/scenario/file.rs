@@ -143,6 +143,12 @@ pub struct Case {
     /// Source address that the endpoints see.
     #[serde(default)]
     pub source: SourceSeen,
+    /// All probes must reach the same one of the endpoints.
+    #[serde(default)]
+    pub same: bool,
+    /// And the one that was reached the last time, from there to there.
+    #[serde(default)]
+    pub still: bool,
 }
 
 /// Whose address an endpoint sees.

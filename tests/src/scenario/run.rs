@@ -1,13 +1,13 @@
 //! Runs a scenario on the kernel.
 
-use core::time::Duration;
+use core::{cell::RefCell, time::Duration};
 use std::{collections::HashMap, path::Path};
 
-use anyhow::{Context as _, Result, ensure};
-use kproxy::lab::{Connection, Topology, Transport};
+use anyhow::{Context as _, Result, bail, ensure};
+use kproxy::lab::{Connection, Topology, Transport, Verdict};
 
 use super::{
-    expect::{Expected, Surroundings},
+    expect::{Expected, Surroundings, Target},
     explained,
     file::{Case, Family, Scenario, Step},
 };
@@ -25,6 +25,8 @@ struct Running {
     folder: Folder,
     proxy: Proxy,
     connections: HashMap<String, Connection>,
+    /// Endpoints reached where they had to be the same.
+    stuck: RefCell<HashMap<(String, Target), (String, u16)>>,
     /// What every nft release must show: a map's typed key.
     listed: &'static str,
 }
@@ -57,6 +59,7 @@ pub fn run(path: &Path, family: Family) -> Result<usize> {
         folder,
         proxy,
         connections,
+        stuck: RefCell::default(),
         listed: match family {
             Family::Ipv4 => "ipv4_addr . inet_proto . inet_service : ",
             Family::Ipv6 => "ipv6_addr . inet_proto . inet_service : ",
@@ -146,8 +149,35 @@ impl Running {
             client,
             node,
         };
-        surroundings.judge(case.to, &case.expect, case.source, &verdicts)?;
+        if case.same || case.still {
+            let reached = self.stuck_to(case, &verdicts)?;
+            let only = Expected::Endpoints(vec![reached]);
+            surroundings.judge(case.to, &only, case.source, &verdicts)?;
+        } else {
+            surroundings.judge(case.to, &case.expect, case.source, &verdicts)?;
+        }
         explained::judge(&self.topology, case)
+    }
+
+    /// The one endpoint that all probes must have reached.
+    fn stuck_to(&self, case: &Case, verdicts: &[Verdict]) -> Result<(String, u16)> {
+        let Some(Verdict::Answered(answer)) = verdicts.first() else {
+            bail!("{verdicts:?}");
+        };
+        let reached = (answer.by.to_string(), answer.at.port());
+        let Expected::Endpoints(endpoints) = &case.expect else {
+            bail!("only endpoints can be the same");
+        };
+        ensure!(endpoints.contains(&reached), "reached {reached:?}");
+        let way = (case.from.clone(), case.to);
+        let before = self.stuck.borrow_mut().insert(way, reached.clone());
+        if case.still {
+            ensure!(
+                before.as_ref() == Some(&reached),
+                "reached {reached:?}, and {before:?} before"
+            );
+        }
+        Ok(reached)
     }
 }
 

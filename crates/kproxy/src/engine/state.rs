@@ -12,6 +12,7 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as 
 use std::path::{Path, PathBuf};
 
 use nft_batch::{Connection, QueryError, Transport};
+use nl_codec::nft::set::SetFlags;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use svc_planner::Snapshot;
@@ -191,8 +192,10 @@ pub(super) fn digest<T: Transport>(
     })?;
     connection.dump_sets(family, TABLE, |set| {
         hasher.entry(3, set.name.map(|name| name.as_bytes()), set.handle);
-        // Told by Linux 6.17 and later.
-        hasher.write_u32(set.count.unwrap_or_default());
+        // Told by Linux 6.17 and later. Rules change the number where they may.
+        let is_dynamic = set.flags.is_some_and(|it| it.contains(SetFlags::EVAL));
+        let count = set.count.filter(|_| !is_dynamic);
+        hasher.write_u32(count.unwrap_or_default());
     })?;
     Ok(hasher.finish())
 }

@@ -80,7 +80,7 @@ pub fn raise_set(family: Family, set: &nft::Set<'_>) -> Result<Set, RaiseError> 
         (key, _) => key,
     };
     let data = match (key, data) {
-        (KeyType::Client, DataType::Route) => DataType::EndpointId,
+        (_, DataType::Route) if ENDPOINT_ID_MAPS.contains(&base_name(name)) => DataType::EndpointId,
         (_, DataType::Route) if !ROUTE_MAPS.contains(&base_name(name)) => DataType::List,
         (_, data) => data,
     };
@@ -115,6 +115,8 @@ const DATA_TYPES: [DataType; 2] = [DataType::Route, DataType::Endpoint];
 /// Names of the maps with [`DataType::Route`], apart from the numbers of generations; numbers of
 /// lists are spelled like them.
 const ROUTE_MAPS: [&str; 3] = ["services", "nodeports", "shortcuts"];
+/// Likewise of those with [`DataType::EndpointId`].
+const ENDPOINT_ID_MAPS: [&str; 2] = ["client-affinity", "sticky-slots"];
 
 /// A rule as the kernel lists it; `sets` are those of its table.
 ///
@@ -223,6 +225,7 @@ impl Raising<'_> {
             Expr::Lookup(lookup) => self.lookup(lookup),
             Expr::Immediate(immediate) => self.immediate(immediate),
             Expr::Nat(nat) => self.nat(nat),
+            Expr::Dynset(dynset) => self.dynset(dynset),
             Expr::Reject(reject) if reject.reject_type? == RejectType::ICMP_UNREACH => {
                 self.state(Statement::Reject)
             }

@@ -1,11 +1,12 @@
 //! Classes: the shapes frontends have in common. Each has a chain, reached by its row in a verdict
 //! map, which exists before the first frontend leads there and long after the last one did.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use hashbrown::HashMap;
 
 use super::arena_number;
+use super::timeouts::{DEFAULT, LONGEST, Timeouts};
 use crate::clock::IN_USE;
 use crate::model::arena::Arena;
 use crate::object::Algorithm;
@@ -19,6 +20,17 @@ pub(crate) struct Shape {
     /// Number of slots to choose from.
     pub(crate) slots: u32,
     pub(crate) algorithm: Algorithm,
+    /// Clients stick to endpoints.
+    pub(crate) sticky: Option<Stickiness>,
+}
+
+/// How clients stick to endpoints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Stickiness {
+    /// For so long after their last connection.
+    pub(crate) seconds: u32,
+    /// The frontends are node ports; otherwise they have addresses.
+    pub(crate) node_ports: bool,
 }
 
 impl Kind {
@@ -45,11 +57,75 @@ impl Kind {
 impl Shape {
     /// Name of its chain; `suffix` tells chains of a rebuilt table from those found in it.
     pub(crate) fn chain(self, suffix: u32) -> Name {
-        let kind = self.kind.name();
-        match suffix {
-            0 => format!("{kind}-{}", self.slots).into(),
-            suffix => format!("{kind}-{}-{suffix}", self.slots).into(),
+        let (kind, slots) = (self.kind.name(), self.slots);
+        let Some(Stickiness {
+            seconds,
+            node_ports,
+        }) = self.sticky
+        else {
+            return numbered(format!("{kind}-{slots}"), suffix);
+        };
+        let stem = STICKY_STEMS[usize::from(node_ports)];
+        numbered(format!("{stem}{kind}-{slots}-{seconds}"), suffix)
+    }
+
+    /// The time in the name of the chain in which its clients are remembered.
+    pub(crate) fn stick(self) -> Option<u32> {
+        let sticky = self.sticky.filter(|_| self.slots > 0)?;
+        Some(sticky.seconds)
+    }
+
+    /// One of few that are much like it.
+    pub(crate) fn coarse(self) -> Self {
+        let slots = self.slots.clamp(1, SMALL);
+        let sticky = self.sticky.map(|sticky| Stickiness {
+            seconds: if sticky.seconds <= DEFAULT {
+                DEFAULT
+            } else {
+                LONGEST
+            },
+            ..sticky
+        });
+        Self {
+            slots: 1 << slots.ilog2(),
+            sticky,
+            ..self
         }
+    }
+}
+
+/// Name of the chain in which clients are remembered for so long.
+pub(crate) fn stick_chain(seconds: u32, suffix: u32) -> Name {
+    numbered(format!("{STICK}-{seconds}"), suffix)
+}
+
+/// The suffix that a name of a class's chain ends in; `None` if it is no such name.
+pub(crate) fn suffix_of(name: &str) -> Option<u32> {
+    let after = |stem: &str, count: usize| {
+        let numbers = name.strip_prefix(stem)?.strip_prefix('-')?;
+        let mut numbers = numbers.split('-').map(str::parse::<u32>);
+        for _ in 0..count {
+            numbers.next()?.ok()?;
+        }
+        numbers.next().map_or(Some(0), Result::ok)
+    };
+    let of_kind = |kind: Kind| {
+        let kind = kind.name();
+        let sticky = STICKY_STEMS.map(|stem| after(&format!("{stem}{kind}"), 2));
+        after(kind, 1).or_else(|| sticky.into_iter().flatten().next())
+    };
+    let class = Kind::ALL.into_iter().find_map(of_kind);
+    class.or_else(|| after(STICK, 1))
+}
+
+/// Beginnings of the names of classes whose clients stick: of addresses, and of node ports.
+const STICKY_STEMS: [&str; 2] = ["sticky-", "sticky-nodeport-"];
+const STICK: &str = "stick";
+
+fn numbered(name: String, suffix: u32) -> Name {
+    match suffix {
+        0 => name.into(),
+        suffix => format!("{name}-{suffix}").into(),
     }
 }
 
@@ -79,17 +155,20 @@ pub(crate) struct Class {
     pub(crate) noted: u64,
 }
 
-/// Shapes with up to so many slots can have any number, bigger ones leave some to them: there is
-/// always a small class for a Service whose own shape is refused.
+/// Shapes with up to so many slots can have any number, others leave some to them: there is always a
+/// class for a Service whose own shape is refused.
 const SMALL: u32 = 16;
-/// One number in so many is left to them.
+/// One number in so many is left to them, and to coarse ones whose clients stick.
 const KEPT_FOR_SMALL: u32 = 16;
+/// Of these, one number in so many of all is left to those whose clients do not stick.
+const KEPT_FOR_PLAIN: u32 = 32;
 
 /// All classes, by number.
 #[derive(Debug, Default)]
 pub(crate) struct Classes {
     arena: Arena<Class>,
     index: HashMap<Shape, u32>,
+    pub(crate) timeouts: Timeouts,
     /// Classes that went out of use, oldest first; some are in use again.
     pub(crate) idle: VecDeque<u32>,
 }
@@ -98,9 +177,13 @@ impl Classes {
     /// Classes with given numbers; `None` if they contradict each other.
     pub(crate) fn numbered(classes: Vec<(u32, Class)>) -> Option<Self> {
         let mut index = HashMap::new();
+        let mut timeouts = Timeouts::default();
         for (number, class) in &classes {
             if *number == 0 || index.insert(class.shape, *number).is_some() {
                 return None;
+            }
+            if let Some(sticky) = class.shape.sticky {
+                timeouts.add(sticky.seconds);
             }
         }
         let classes = classes
@@ -110,6 +193,7 @@ impl Classes {
         Some(Self {
             arena,
             index,
+            timeouts,
             idle: VecDeque::new(),
         })
     }
@@ -129,10 +213,10 @@ impl Classes {
     /// A new class; `None` if all numbers are in use, or the last ones are kept for small shapes.
     pub(crate) fn insert(&mut self, shape: Shape, max: u32, draft: u64) -> Option<u32> {
         let max = max.min(Route::MAX_CLASS);
-        let kept = if shape.slots > SMALL {
-            max / KEPT_FOR_SMALL
-        } else {
-            0
+        let kept = match shape.sticky {
+            Some(_) if shape == shape.coarse() => max / KEPT_FOR_PLAIN,
+            None if shape.slots <= SMALL => 0,
+            _ => max / KEPT_FOR_SMALL,
         };
         if self.arena.len() >= (max - kept) as usize {
             return None;
@@ -146,26 +230,41 @@ impl Classes {
         });
         let number = arena_number(id);
         self.index.insert(shape, number);
+        if let Some(sticky) = shape.sticky {
+            self.timeouts.add(sticky.seconds);
+        }
         Some(number)
     }
 
-    /// The usable class most like a shape that cannot be had: with fewer slots.
-    pub(crate) fn next_smaller(&self, shape: Shape, now: u64) -> Option<u32> {
+    /// The usable class most like a shape that cannot be had: with fewer slots, but no fewer than
+    /// `least`; clients stick at least as long, or else as long as can be.
+    pub(crate) fn most_like(&self, shape: Shape, least: u32, now: u64) -> Option<u32> {
         let is_usable = |class: &Class| {
             let other = class.shape;
+            let node_ports = |shape: Shape| shape.sticky.map(|sticky| sticky.node_ports);
             matches!(class.state, State::Ready(from) if from <= now)
                 && (other.kind, other.algorithm) == (shape.kind, shape.algorithm)
-                && (1..shape.slots).contains(&other.slots)
+                && node_ports(other) == node_ports(shape)
+                && (least.max(1)..=shape.slots).contains(&other.slots)
         };
+        let seconds = |shape: Shape| shape.sticky.map_or(0, |sticky| sticky.seconds);
+        let shortfall = |class: &Class| seconds(shape).saturating_sub(seconds(class.shape));
+        let excess = |class: &Class| seconds(class.shape).saturating_sub(seconds(shape));
         let usable = self.iter().filter(|(_, class)| is_usable(class));
         usable
-            .max_by_key(|(_, class)| class.shape.slots)
+            .min_by_key(|(_, class)| {
+                let slots = core::cmp::Reverse(class.shape.slots);
+                (shortfall(class), excess(class), slots)
+            })
             .map(|(number, _)| number)
     }
 
     pub(crate) fn remove(&mut self, number: u32) {
         if let Some(class) = number.checked_sub(1).and_then(|id| self.arena.remove(id)) {
             self.index.remove(&class.shape);
+            if let Some(sticky) = class.shape.sticky {
+                self.timeouts.remove(sticky.seconds);
+            }
         }
     }
 
@@ -173,6 +272,19 @@ impl Classes {
         self.arena
             .iter()
             .map(|(id, class)| (arena_number(id), class))
+    }
+
+    /// Names of all chains: those of classes, and those in which clients are remembered.
+    pub(crate) fn chains(&self, suffix: u32) -> impl Iterator<Item = Name> {
+        let classes = self.iter().map(move |(_, class)| class.shape.chain(suffix));
+        let sticks = self.sticks().into_iter();
+        classes.chain(sticks.map(move |seconds| stick_chain(seconds, suffix)))
+    }
+
+    /// For how long clients are remembered, in different chains.
+    pub(crate) fn sticks(&self) -> BTreeSet<u32> {
+        let sticks = self.iter().map(|(_, class)| class.shape.stick());
+        sticks.flatten().collect()
     }
 
     pub(crate) fn len(&self) -> usize {

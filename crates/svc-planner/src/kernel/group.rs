@@ -1,10 +1,13 @@
 //! Groups: the endpoint rows of a Service port and policy, shared by all frontends of it.
 
 use super::arena_number;
+use super::layout::NODE_PORT_SHORTCUT;
+use super::set::SetId;
+use super::sticky::Sticky;
 use crate::clock::IN_USE;
 use crate::model::address::Target;
 use crate::model::arena::Arena;
-use crate::plan::Route;
+use crate::plan::{Datum, Family, Key, Route};
 
 /// A group without its slots.
 #[derive(Debug, Clone, Copy)]
@@ -20,8 +23,9 @@ pub(crate) struct Facts {
     pub(crate) tail_since: u64,
     /// Since when no row leads to it and nobody owns it.
     pub(crate) unused_since: u64,
-    /// Where pods and the node itself are sent instead.
-    pub(crate) shortcut: Option<Route>,
+    /// Where pods and the node itself are sent instead. The second is for node ports, if clients
+    /// stick to endpoints.
+    pub(crate) shortcuts: [Option<Route>; 2],
 }
 
 /// One group.
@@ -30,8 +34,69 @@ pub(crate) struct Group {
     pub(crate) facts: Facts,
     /// What the kernel holds, slot by slot.
     pub(crate) slots: Vec<Target>,
+    /// Numbers of the endpoints, if clients stick to them.
+    pub(crate) sticky: Option<Box<Sticky>>,
     /// The last draft that noted what the facts were before.
     pub(crate) noted: u64,
+}
+
+impl Group {
+    /// Its rows in one of the maps of endpoints and slots, in a fixed order.
+    pub(crate) fn rows(
+        &self,
+        set: SetId,
+        number: u32,
+        family: Family,
+    ) -> impl Iterator<Item = (Key, Datum)> {
+        let has_slots = set == self.slot_set();
+        let slots = has_slots.then_some(&self.slots[..]).into_iter().flatten();
+        let slots = (0..).zip(slots).map(move |(slot, target)| {
+            let key = Key::Slot {
+                group: number,
+                slot,
+            };
+            (key, self.slot_datum(*target, family))
+        });
+        let (members, leaving) = match (&self.sticky, set) {
+            (Some(sticky), SetId::StickyEndpoints) => (sticky.members(), &[][..]),
+            (Some(sticky), SetId::ChosenEndpoints) => (sticky.members(), sticky.leaving()),
+            _ => (&[][..], &[][..]),
+        };
+        let leaving = leaving.iter().map(|leaving| &leaving.member);
+        let endpoints = members.iter().chain(leaving).map(move |member| {
+            let key = Key::EndpointId(member.id);
+            (key, endpoint_datum(member.target, family))
+        });
+        slots.chain(endpoints)
+    }
+
+    /// The map with its slots.
+    pub(crate) const fn slot_set(&self) -> SetId {
+        if self.sticky.is_some() {
+            SetId::StickySlots
+        } else {
+            SetId::Endpoints
+        }
+    }
+
+    /// What a slot with an endpoint holds.
+    pub(crate) fn slot_datum(&self, target: Target, family: Family) -> Datum {
+        let id = self.sticky.as_ref().and_then(|sticky| sticky.id(target));
+        id.map_or_else(|| endpoint_datum(target, family), Datum::EndpointId)
+    }
+}
+
+/// An endpoint as rows hold it.
+pub(crate) fn endpoint_datum(target: Target, family: Family) -> Datum {
+    Datum::Endpoint {
+        address: target.address.ip(family),
+        port: target.port,
+    }
+}
+
+/// Keys of a group's shortcuts.
+pub(crate) fn shortcut_keys(number: u32) -> [Key; 2] {
+    [number, number | NODE_PORT_SHORTCUT].map(Key::Group)
 }
 
 /// All groups, by number.
@@ -64,7 +129,7 @@ impl Groups {
     }
 
     /// A new group; `None` if all numbers are in use.
-    pub(crate) fn insert(&mut self, owner: u32, draft: u64) -> Option<u32> {
+    pub(crate) fn insert(&mut self, owner: u32, sticky: bool, draft: u64) -> Option<u32> {
         if self.arena.len() >= NO_GROUP as usize - 1 {
             return None;
         }
@@ -75,9 +140,10 @@ impl Groups {
                 count: 0,
                 tail_since: IN_USE,
                 unused_since: IN_USE,
-                shortcut: None,
+                shortcuts: [None; 2],
             },
             slots: Vec::new(),
+            sticky: sticky.then(Box::default),
             noted: draft,
         });
         Some(arena_number(id))

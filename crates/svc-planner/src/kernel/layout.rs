@@ -7,11 +7,14 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
+mod sticky;
+
 use super::RuleSettings;
 use super::class::Shape;
 use super::set::{SETS, SetId, SetState};
 use crate::plan::{BaseChain, Chain, ChainKind, Family, Field, Hook, Name, Route, Rule, Statement};
 use crate::policy::traffic_policy::Kind;
+pub(crate) use sticky::NODE_PORT_SHORTCUT;
 
 /// Base chains: name, type, hook, priority, and the chains a new connection is sent through.
 const BASE_CHAINS: [(&str, ChainKind, Hook, i32, &[&str]); 8] = [
@@ -100,6 +103,8 @@ pub(crate) fn is_firewall(chain: &str) -> bool {
 pub(crate) struct Layout<'a> {
     pub(crate) family: Family,
     pub(crate) sets: &'a [SetState; SETS],
+    /// See [`Kernel::chain_suffix`](super::Kernel).
+    pub(crate) suffix: u32,
     pub(crate) settings: &'a RuleSettings,
 }
 
@@ -147,7 +152,7 @@ impl Layout<'_> {
     /// Rules of a class chain. They end in drop: a connection that fell off the end would be
     /// confirmed without translation. The second dnat catches what chose a slot that is gone.
     pub(crate) fn class_rules(&self, shape: Shape, chain: &Name) -> Vec<Rule> {
-        let mut rules = Vec::with_capacity(7);
+        let mut rules = Vec::with_capacity(10);
         let mut push = |statements| {
             rules.push(Rule {
                 chain: chain.clone(),
@@ -171,17 +176,21 @@ impl Layout<'_> {
         }
         if shape.kind == Kind::ExternalLocal {
             if let Some(is_local) = self.settings.masquerade.local_match(false) {
-                push(self.shortcut(is_local));
+                push(self.shortcut(shape, is_local));
             }
             push(vec![
                 Statement::FibSaddrLocal,
                 self.settings.masquerade.mark(),
             ]);
-            push(self.shortcut(Statement::FibSaddrLocal));
+            push(self.shortcut(shape, Statement::FibSaddrLocal));
         }
         if shape.kind != Kind::Drop && shape.slots > 0 {
-            push(vec![self.dnat(shape.slots)]);
-            push(vec![self.dnat(1)]);
+            if let Some(sticky) = shape.sticky {
+                self.sticky_rules(shape, sticky, &mut push);
+            } else {
+                push(vec![self.dnat(shape.slots)]);
+                push(vec![self.dnat(1)]);
+            }
         }
         push(vec![Statement::Drop]);
         rules
@@ -317,15 +326,18 @@ impl Layout<'_> {
         }
     }
 
-    fn shortcut(&self, condition: Statement) -> Vec<Statement> {
-        vec![
-            condition,
-            Statement::ScratchFromMap {
-                key: vec![Field::Scratch { mask: u32::MAX }],
-                map: self.name(SetId::Shortcuts),
-            },
-            self.dispatch(SetId::ShortcutDispatch),
-        ]
+    fn shortcut(&self, shape: Shape, condition: Statement) -> Vec<Statement> {
+        let mut statements = vec![condition];
+        if shape.sticky.is_some_and(|sticky| sticky.node_ports) {
+            let bits = NODE_PORT_SHORTCUT;
+            statements.push(Statement::ScratchOr { bits });
+        }
+        statements.push(Statement::ScratchFromMap {
+            key: vec![Field::Scratch { mask: u32::MAX }],
+            map: self.name(SetId::Shortcuts),
+        });
+        statements.push(self.dispatch(SetId::ShortcutDispatch));
+        statements
     }
 
     fn dispatch(&self, map: SetId) -> Statement {

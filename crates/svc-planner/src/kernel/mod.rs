@@ -8,6 +8,8 @@ pub(crate) mod hairpin;
 pub(crate) mod layout;
 pub(crate) mod set;
 pub(crate) mod source_list;
+pub(crate) mod sticky;
+pub(crate) mod timeouts;
 
 use hashbrown::HashMap;
 use ipnet::IpNet;
@@ -19,10 +21,12 @@ use self::guard::Guard;
 use self::hairpin::Hairpin;
 use self::set::{SETS, SetId, SetState};
 use self::source_list::Lists;
+use self::sticky::EndpointIds;
 use crate::clock::IN_USE;
 use crate::config::{Config, LocalhostNodePorts};
 use crate::model::Model;
 use crate::model::address::{Address, LocalTarget};
+use crate::model::frontend::FrontendKey;
 use crate::policy::masquerade::Masquerade;
 use crate::policy::node_addresses::NodePortMatch;
 
@@ -39,6 +43,12 @@ pub(crate) struct Kernel {
     /// Ends the names of class chains unless it is 0.
     pub(crate) chain_suffix: u32,
     pub(crate) settings: Settings,
+    pub(crate) endpoint_ids: EndpointIds,
+    /// Frontends that led to a sticky group and lead nowhere now: its clients there are remembered
+    /// as long as it keeps its numbers.
+    pub(crate) departed: Vec<(FrontendKey, u32)>,
+    /// Sticky groups that lost a frontend: their endpoints are to get other numbers.
+    pub(crate) left: Vec<u32>,
 }
 
 /// What does not depend on Services.
@@ -112,6 +122,9 @@ impl Kernel {
                 node_port_ips_since: IN_USE,
                 service_cidrs: Vec::new(),
             },
+            endpoint_ids: EndpointIds::default(),
+            departed: Vec::new(),
+            left: Vec::new(),
         }
     }
 }

@@ -22,6 +22,14 @@ pub(crate) enum SetId {
     /// Class → chain, for what `Shortcuts` leads to: a map of its own, or the kernel would see a
     /// loop.
     ShortcutDispatch,
+    /// Client of a frontend → endpoint it sticks to. Rules add rows, and they expire.
+    ClientAffinity,
+    /// Endpoint that clients stick to → address and port.
+    StickyEndpoints,
+    /// Group and slot → endpoint that clients stick to.
+    StickySlots,
+    /// The same as `StickyEndpoints`, for the connection that chooses; rows stay for a while.
+    ChosenEndpoints,
     /// Frontends without endpoints.
     RejectServices,
     /// Node ports without endpoints.
@@ -43,7 +51,7 @@ pub(crate) enum SetId {
 }
 
 /// Number of sets.
-pub(crate) const SETS: usize = 15;
+pub(crate) const SETS: usize = 19;
 
 impl SetId {
     pub(crate) const ALL: [Self; SETS] = [
@@ -53,6 +61,10 @@ impl SetId {
         Self::Endpoints,
         Self::Shortcuts,
         Self::ShortcutDispatch,
+        Self::ClientAffinity,
+        Self::StickyEndpoints,
+        Self::StickySlots,
+        Self::ChosenEndpoints,
         Self::RejectServices,
         Self::RejectNodePorts,
         Self::ClusterIps,
@@ -62,6 +74,13 @@ impl SetId {
         Self::Firewall,
         Self::SourceRanges,
         Self::State,
+    ];
+
+    /// Those with a row for each endpoint that clients stick to.
+    pub(crate) const STICKY: [Self; 3] = [
+        Self::StickyEndpoints,
+        Self::StickySlots,
+        Self::ChosenEndpoints,
     ];
 
     /// Name of its first generation. kube-proxy takes a set of its own name for its own and must be
@@ -74,6 +93,10 @@ impl SetId {
             Self::Endpoints => "endpoints",
             Self::Shortcuts => "shortcuts",
             Self::ShortcutDispatch => "shortcut-dispatch",
+            Self::ClientAffinity => "client-affinity",
+            Self::StickyEndpoints => "sticky-endpoints",
+            Self::StickySlots => "sticky-slots",
+            Self::ChosenEndpoints => "chosen-endpoints",
             Self::RejectServices => "reject-services",
             Self::RejectNodePorts => "reject-nodeports",
             Self::ClusterIps => "cluster-addresses",
@@ -91,7 +114,9 @@ impl SetId {
             Self::Services | Self::RejectServices | Self::Firewall => KeyType::Frontend,
             Self::NodePorts | Self::RejectNodePorts => KeyType::NodePort,
             Self::Dispatch | Self::ShortcutDispatch => KeyType::Class,
-            Self::Endpoints => KeyType::Slot,
+            Self::Endpoints | Self::StickySlots => KeyType::Slot,
+            Self::ClientAffinity => KeyType::Client,
+            Self::StickyEndpoints | Self::ChosenEndpoints => KeyType::EndpointId,
             Self::Shortcuts => KeyType::Group,
             Self::ClusterIps | Self::NodePortIps | Self::ServiceCidrs => KeyType::Address,
             Self::Hairpins => KeyType::Hairpin,
@@ -104,10 +129,16 @@ impl SetId {
         match self {
             Self::Services | Self::NodePorts | Self::Shortcuts => DataType::Route,
             Self::Dispatch | Self::ShortcutDispatch => DataType::Verdict,
-            Self::Endpoints => DataType::Endpoint,
+            Self::Endpoints | Self::StickyEndpoints | Self::ChosenEndpoints => DataType::Endpoint,
+            Self::StickySlots | Self::ClientAffinity => DataType::EndpointId,
             Self::Firewall => DataType::List,
             _ => DataType::None,
         }
+    }
+
+    /// Do rules add its rows?
+    pub(crate) const fn is_dynamic(self) -> bool {
+        matches!(self, Self::ClientAffinity)
     }
 
     /// Are its rows prefixes?
@@ -122,6 +153,9 @@ impl SetId {
             Self::Services
                 | Self::NodePorts
                 | Self::Endpoints
+                | Self::StickyEndpoints
+                | Self::StickySlots
+                | Self::ChosenEndpoints
                 | Self::RejectServices
                 | Self::RejectNodePorts
                 | Self::ClusterIps
@@ -163,7 +197,7 @@ impl SetState {
             key: id.key(),
             data: id.data(),
             interval: id.is_interval(),
-            dynamic: false,
+            dynamic: id.is_dynamic(),
             size: self.size,
         }
     }
@@ -210,18 +244,19 @@ pub(crate) fn expected_rows(model: &Model) -> [u32; SETS] {
         } as usize] += 1;
     }
     rows[SetId::ClusterIps as usize] = model.cluster_ips.arena.len();
-    let endpoints = model.slices.iter().map(|(_, slice)| {
-        let served = model
-            .services
-            .at(slice.service)
-            .is_some_and(|s| s.spec.is_some());
-        if served {
-            slice.ports.len() * slice.endpoints.len()
-        } else {
-            0
+    for (_, slice) in model.slices.iter() {
+        let service = model.services.at(slice.service);
+        let Some(spec) = service.and_then(|service| service.spec.as_ref()) else {
+            continue;
+        };
+        let sets: &[SetId] = match spec.affinity {
+            None => &[SetId::Endpoints],
+            Some(_) => &SetId::STICKY,
+        };
+        for set in sets {
+            rows[*set as usize] += slice.ports.len() * slice.endpoints.len();
         }
-    });
-    rows[SetId::Endpoints as usize] = endpoints.sum();
+    }
     rows.map(|rows| u32::try_from(rows).unwrap_or(u32::MAX))
 }
 

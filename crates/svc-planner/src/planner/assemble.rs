@@ -41,6 +41,13 @@ impl Planner {
         {
             return;
         }
+        if !self.kernel.left.is_empty() {
+            let left = core::mem::take(&mut self.kernel.left);
+            self.work(draft, now).renumber(left);
+            if !draft.is_empty() {
+                return;
+            }
+        }
         if matches!(self.stage, Stage::Absent | Stage::Foreign(_)) {
             self.size_sets(draft);
         }
@@ -126,6 +133,9 @@ impl Planner {
         for (id, state) in SetId::ALL.into_iter().zip(&mut draft.sets) {
             if id.is_sized() {
                 state.size = Some(size_for(rows[id as usize], self.config.max_rows));
+            }
+            if id == SetId::ClientAffinity {
+                state.size = Some(self.config.max_affinity_clients);
             }
         }
     }

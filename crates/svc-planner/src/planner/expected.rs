@@ -5,12 +5,13 @@
 
 use super::{Planner, Stage};
 use crate::kernel::class::State;
+use crate::kernel::group::shortcut_keys;
 use crate::kernel::layout::chains;
 use crate::kernel::set::{SETS, SetId, SetState};
 use crate::model::address::{Address, LocalTarget, Target};
 use crate::model::frontend::{Frontend, FrontendKey};
 use crate::plan::{DataType, Datum, Key, KeyType, Name, Route};
-use crate::planning::{class_key, row_set, slot_key};
+use crate::planning::{class_key, row_set};
 
 /// A row that is in the table.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,7 +40,9 @@ pub struct ExpectedSet<'a> {
     pub data: DataType,
     /// Its rows are prefixes, which cannot be read one by one.
     pub interval: bool,
-    /// Rows; `None` while it is being filled to replace another.
+    /// Rules add its rows, and they expire.
+    pub dynamic: bool,
+    /// Rows; `None` while it is being filled to replace another, or if it is dynamic.
     pub rows: Option<u32>,
 }
 
@@ -101,7 +104,8 @@ impl Planner {
             layout: id.key(),
             data: id.data(),
             interval: id.is_interval(),
-            rows: (position < SETS).then_some(state.rows),
+            dynamic: id.is_dynamic(),
+            rows: (position < SETS && !id.is_dynamic()).then_some(state.rows),
         })
     }
 
@@ -109,8 +113,7 @@ impl Planner {
     pub fn expected_chains(&self) -> impl Iterator<Item = Name> {
         let suffix = self.kernel.chain_suffix;
         let fixed = chains().into_iter().map(|chain| chain.name);
-        let classes = self.kernel.classes.iter();
-        fixed.chain(classes.map(move |(_, class)| class.shape.chain(suffix)))
+        fixed.chain(self.kernel.classes.chains(suffix))
     }
 
     /// Puts rows into `rows` until there are `limit`, or a few more, from `cursor` on, which it moves
@@ -179,7 +182,7 @@ impl Planner {
             .set_states()
             .enumerate()
             .find(|(_, (_, state))| *state.name == *set)?;
-        if id.is_interval() || self.in_flight.is_some() {
+        if id.is_interval() || id.is_dynamic() || self.in_flight.is_some() {
             return None;
         }
         let Some((item, datum)) = self.find_row(id, key) else {
@@ -203,14 +206,18 @@ impl Planner {
             | SetId::RejectServices
             | SetId::RejectNodePorts
             | SetId::Firewall => self.model.frontends.arena.end(),
-            SetId::Endpoints | SetId::Shortcuts => self.kernel.groups.end(),
+            SetId::Endpoints
+            | SetId::Shortcuts
+            | SetId::StickySlots
+            | SetId::StickyEndpoints
+            | SetId::ChosenEndpoints => self.kernel.groups.end(),
             SetId::ClusterIps => self.model.cluster_ips.arena.end(),
             SetId::Dispatch
             | SetId::ShortcutDispatch
             | SetId::NodePortIps
             | SetId::Hairpins
             | SetId::State => 1,
-            SetId::ServiceCidrs | SetId::SourceRanges => 0,
+            SetId::ServiceCidrs | SetId::SourceRanges | SetId::ClientAffinity => 0,
         };
         match &self.growth {
             Some(growth) if position == SETS => items.min(growth.cursor),
@@ -236,23 +243,30 @@ impl Planner {
                     shown.push(frontend.key.lower(family), datum);
                 }
             }
-            SetId::Endpoints => {
+            SetId::Endpoints
+            | SetId::StickySlots
+            | SetId::StickyEndpoints
+            | SetId::ChosenEndpoints => {
                 let Some(group) = self.kernel.groups.at(item) else {
                     return true;
                 };
                 let first = usize::try_from(cursor.slot).unwrap_or(usize::MAX);
-                for (slot, target) in group.slots.iter().enumerate().skip(first) {
+                for (key, datum) in group.rows(id, item, family).skip(first) {
                     if shown.is_full() {
                         return false;
                     }
-                    shown.push(slot_key(item, slot), self.endpoint(*target));
+                    shown.push(key, datum);
                     cursor.slot += 1;
                 }
             }
             SetId::Shortcuts => {
-                let group = self.kernel.groups.at(item);
-                if let Some(route) = group.and_then(|group| group.facts.shortcut) {
-                    shown.push(Key::Group(item), Datum::Route(route));
+                let Some(group) = self.kernel.groups.at(item) else {
+                    return true;
+                };
+                for (key, route) in shortcut_keys(item).into_iter().zip(group.facts.shortcuts) {
+                    if let Some(route) = route {
+                        shown.push(key, Datum::Route(route));
+                    }
                 }
             }
             SetId::ClusterIps => {
@@ -283,7 +297,7 @@ impl Planner {
                     shown.push(key, Datum::None);
                 }
             }
-            SetId::ServiceCidrs | SetId::SourceRanges => {}
+            SetId::ServiceCidrs | SetId::SourceRanges | SetId::ClientAffinity => {}
         }
         true
     }
@@ -327,12 +341,24 @@ impl Planner {
                 let row = exact.then(|| self.class_row(id, number)).flatten();
                 Some((0, row))
             }
-            (SetId::Endpoints, Key::Slot { group, slot }) => {
-                let target = *self.kernel.groups.at(group)?.slots.get(slot as usize)?;
-                Some((group, Some(self.endpoint(target))))
+            (SetId::Endpoints | SetId::StickySlots, Key::Slot { group, slot }) => {
+                let held = self.kernel.groups.at(group)?;
+                let slot = usize::try_from(slot).ok()?;
+                let (_, datum) = held.rows(id, group, family).nth(slot)?;
+                Some((group, Some(datum)))
             }
-            (SetId::Shortcuts, Key::Group(group)) => {
-                let shortcut = self.kernel.groups.at(group)?.facts.shortcut;
+            (SetId::StickyEndpoints | SetId::ChosenEndpoints, Key::EndpointId(_)) => {
+                self.kernel.groups.iter().find_map(|(number, group)| {
+                    let mut rows = group.rows(id, number, family);
+                    let (_, datum) = rows.find(|(other, _)| other == key)?;
+                    Some((number, Some(datum)))
+                })
+            }
+            (SetId::Shortcuts, Key::Group(key)) => {
+                let (group, node_port) = (key & Route::GROUP_MASK, key > Route::GROUP_MASK);
+                let shortcuts = self.kernel.groups.at(group)?.facts.shortcuts;
+                let exact = shortcut_keys(group)[usize::from(node_port)] == Key::Group(key);
+                let shortcut = shortcuts[usize::from(node_port)].filter(|_| exact);
                 Some((group, shortcut.map(Datum::Route)))
             }
             (SetId::ClusterIps, Key::Address(address)) => {
@@ -374,13 +400,6 @@ impl Planner {
         let class = self.kernel.classes.at(number)?;
         let has_row = matches!(class.state, State::Ready(_)) && row_set(class.shape) == id;
         has_row.then(|| Datum::Goto(class.shape.chain(self.kernel.chain_suffix)))
-    }
-
-    fn endpoint(&self, target: Target) -> Datum {
-        Datum::Endpoint {
-            address: target.address.ip(self.model.family),
-            port: target.port,
-        }
     }
 }
 

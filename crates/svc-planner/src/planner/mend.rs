@@ -23,11 +23,8 @@ impl Planner {
         };
         let mut ours: Vec<Chain> = chains();
         let suffix = self.kernel.chain_suffix;
-        let classes = self.kernel.classes.iter();
-        ours.extend(classes.map(|(_, class)| Chain {
-            name: class.shape.chain(suffix),
-            base: None,
-        }));
+        let classes = self.kernel.classes.chains(suffix);
+        ours.extend(classes.map(|name| Chain { name, base: None }));
         let transaction = &mut draft.transaction;
         transaction.add_table = true;
         for chain in &ours {

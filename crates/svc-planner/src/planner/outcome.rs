@@ -41,7 +41,9 @@ impl Planner {
         }
         for number in draft.freed_groups.drain(..) {
             self.kernel.groups.free(number);
+            self.kernel.departed.retain(|(_, group)| *group != number);
         }
+        self.kernel.left.append(&mut draft.left);
         for number in draft.created_classes.drain(..) {
             if let Some(class) = self.kernel.classes.at_mut(number) {
                 class.state = State::Ready(ready);
@@ -118,6 +120,7 @@ impl Planner {
         for due in draft.consumed.drain(..) {
             self.due.push_front((now, due));
         }
+        self.kernel.left.append(&mut draft.renumbered);
         for port in draft.parked.drain(..).rev() {
             self.model.queue_first(port);
         }
@@ -253,8 +256,13 @@ impl Planner {
                 stamp(&mut frontend.since)
             }
             Due::Group(number) => self.kernel.groups.at_mut(number).is_some_and(|group| {
-                let tail = stamp(&mut group.facts.tail_since);
-                stamp(&mut group.facts.unused_since) || tail
+                let mut any = stamp(&mut group.facts.tail_since);
+                any |= stamp(&mut group.facts.unused_since);
+                let sticky = group.sticky.iter_mut();
+                for leaving in sticky.flat_map(|sticky| sticky.leaving_mut()) {
+                    any |= stamp(&mut leaving.since);
+                }
+                any
             }),
             Due::NodePortIps => stamp(&mut self.kernel.settings.node_port_ips_since),
             Due::Class(number) => self

@@ -3,7 +3,7 @@
 use super::Planner;
 use crate::model::address::{Address, LocalTarget, Target};
 use crate::model::frontend::FrontendKey;
-use crate::plan::Key;
+use crate::plan::{Key, Route};
 use crate::report::PortName;
 
 impl Planner {
@@ -27,7 +27,16 @@ impl Planner {
             } => frontend(Some(Address::new(family, address)?), protocol, port),
             Key::NodePort { protocol, port } => frontend(None, protocol, port),
             Key::Slot { group, .. } | Key::Group(group) => {
-                Some(self.kernel.groups.at(group)?.facts.owner)
+                let number = group & Route::GROUP_MASK;
+                Some(self.kernel.groups.at(number)?.facts.owner)
+            }
+            Key::EndpointId(id) => {
+                let mut groups = self.kernel.groups.iter().map(|(_, group)| group);
+                let group = groups.find(|group| {
+                    let sticky = group.sticky.as_ref();
+                    sticky.is_some_and(|it| it.all().any(|member| member.id == id))
+                });
+                Some(group?.facts.owner)
             }
             _ => None,
         };

@@ -21,19 +21,20 @@ use crate::kernel::guard::Guard;
 use crate::kernel::hairpin::Hairpin;
 use crate::kernel::set::{SETS, SetId, SetState};
 use crate::kernel::source_list::{self, List, Lists, NOBODY};
+use crate::kernel::sticky::{EndpointIds, Leaving, Member, Sticky};
 use crate::model::Model;
 use crate::model::address::{Address, LocalTarget, Target, is_of};
 use crate::model::arena::NONE;
 use crate::model::frontend::FrontendKey;
 use crate::object::Protocol;
-use crate::plan::{Family, Key, Name, Route};
+use crate::plan::{EndpointId, Family, Key, Name, Route};
 use crate::planning::draft::Due;
 use crate::planning::growth::Growth;
 use crate::planning::takeover::Leftovers;
 use crate::report::PortName;
 
 /// Changes with what the rules say or what rows mean.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// State of a [`Planner`] between two transactions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -58,6 +59,9 @@ pub struct Snapshot {
     /// Restricted frontends and their lists.
     guards: Vec<(Key, u32)>,
     leftovers: Vec<Leftovers>,
+    endpoint_ids: (EndpointId, Vec<EndpointId>),
+    departed: Vec<(Key, u32)>,
+    left: Vec<u32>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,7 +82,9 @@ struct SavedGroup {
     number: u32,
     count: u32,
     slots: Vec<SocketAddr>,
-    shortcut: Option<Route>,
+    shortcuts: [Option<Route>; 2],
+    /// Numbers of endpoints that clients stick to, and of those that are leaving.
+    sticky: Option<[Vec<(SocketAddr, EndpointId)>; 2]>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -151,11 +157,20 @@ impl Planner {
             };
             Some((number, class.shape, state))
         });
+        let member = |member: &Member| (socket(member.target), member.id);
+        let sticky = |sticky: &Sticky| {
+            let leaving = sticky.leaving().iter();
+            [
+                sticky.members().iter().map(member).collect(),
+                leaving.map(|leaving| member(&leaving.member)).collect(),
+            ]
+        };
         let groups = self.kernel.groups.iter().map(|(number, group)| SavedGroup {
             number,
             count: group.facts.count,
             slots: group.slots.iter().copied().map(socket).collect(),
-            shortcut: group.facts.shortcut,
+            shortcuts: group.facts.shortcuts,
+            sticky: group.sticky.as_deref().map(sticky),
         });
         let ports = self.model.ports.iter().filter_map(|(id, port)| {
             let hairpins = port.hairpins.iter();
@@ -195,6 +210,8 @@ impl Planner {
         let mut guards: Vec<_> = guards.collect();
         guards.sort_unstable();
         let settings = &self.kernel.settings;
+        let ids = &self.kernel.endpoint_ids;
+        let departed = self.kernel.departed.iter();
         Some(Snapshot {
             version: VERSION,
             family,
@@ -228,6 +245,11 @@ impl Planner {
                 .iter()
                 .map(|(_, names)| names.clone())
                 .collect(),
+            endpoint_ids: (ids.next, ids.taken.clone()),
+            departed: departed
+                .map(|(key, group)| (key.lower(family), *group))
+                .collect(),
+            left: self.kernel.left.clone(),
         })
     }
 
@@ -273,6 +295,13 @@ impl Restore<'_> {
         for ip in &saved.cluster_ips {
             let address = self.address(*ip)?;
             self.planner.model.cluster_ips.expect(address);
+        }
+        let (next, taken) = saved.endpoint_ids;
+        self.planner.kernel.endpoint_ids = EndpointIds { next, taken };
+        self.planner.kernel.left = saved.left;
+        for (key, group) in saved.departed {
+            let key = self.frontend(key)?;
+            self.planner.kernel.departed.push((key, group));
         }
         self.classes(saved.classes)?;
         self.groups(saved.groups)?;
@@ -346,24 +375,51 @@ impl Restore<'_> {
                 count: group.count,
                 tail_since: PENDING,
                 unused_since: PENDING,
-                shortcut: group.shortcut,
+                shortcuts: group.shortcuts,
             };
             let slots = slots.collect::<Restored<_>>()?;
+            let sticky = group.sticky.as_ref();
+            let sticky = sticky.map(|sticky| self.sticky(sticky)).transpose()?;
             groups.push((
                 group.number,
                 Group {
                     facts,
                     slots,
+                    sticky,
                     noted: 0,
                 },
             ));
         }
         self.planner.kernel.groups =
             Groups::numbered(groups).ok_or(RestoreError::Inconsistent("two groups are one"))?;
-        for route in saved.iter().filter_map(|group| group.shortcut) {
+        let shortcuts = saved.iter().flat_map(|group| group.shortcuts);
+        for route in shortcuts.flatten() {
             self.count(route)?;
         }
         Ok(())
+    }
+
+    fn sticky(
+        &self,
+        [members, leaving]: &[Vec<(SocketAddr, EndpointId)>; 2],
+    ) -> Restored<Box<Sticky>> {
+        let member = |(socket, id): &(SocketAddr, EndpointId)| {
+            Ok(Member {
+                target: self.target(*socket)?,
+                id: *id,
+            })
+        };
+        let leaving = leaving.iter().map(member).map(|member| {
+            Ok(Leaving {
+                member: member?,
+                since: PENDING,
+            })
+        });
+        let members = members.iter().map(member).collect::<Restored<_>>()?;
+        Ok(Box::new(Sticky::new(
+            members,
+            leaving.collect::<Restored<_>>()?,
+        )))
     }
 
     fn hairpins(&mut self, saved: Vec<(SocketAddr, Protocol)>) -> Restored {

@@ -8,6 +8,7 @@ use crate::kernel::guard::Guard;
 use crate::kernel::hairpin::Hairpin;
 use crate::kernel::set::{SETS, SetId, SetState};
 use crate::kernel::source_list::List;
+use crate::kernel::sticky::{Event, Member};
 use crate::kernel::{Kernel, Settings};
 use crate::model::Model;
 use crate::model::address::{LocalTarget, Target};
@@ -69,6 +70,11 @@ pub(crate) enum Undo {
     },
     GroupAdded(u32),
     GroupRemoved(u32, Box<Group>),
+    Member {
+        group: u32,
+        member: Member,
+        event: Event,
+    },
     Class {
         number: u32,
         class: Class,
@@ -166,6 +172,10 @@ pub(crate) struct Draft {
     pub(crate) guarded: Vec<(u64, u32)>,
     /// Ports that wait for a class of this transaction.
     pub(crate) parked: Vec<u32>,
+    /// Groups whose clients stick and that lose a frontend, or all.
+    pub(crate) left: Vec<u32>,
+    /// Such groups that are looked after.
+    pub(crate) renumbered: Vec<u32>,
     /// What it does besides rows.
     pub(crate) step: Step,
     /// Objects something is done about: ports, and what is looked at again.
@@ -199,6 +209,8 @@ impl Draft {
             guards: Vec::new(),
             guarded: Vec::new(),
             parked: Vec::new(),
+            left: Vec::new(),
+            renumbered: Vec::new(),
             step: Step::Rows,
             items: 0,
             only_port: None,
@@ -247,7 +259,7 @@ impl Draft {
         }
     }
 
-    fn numbers(&mut self) -> [&mut Vec<u32>; 9] {
+    fn numbers(&mut self) -> [&mut Vec<u32>; 11] {
         [
             &mut self.ports,
             &mut self.freed_groups,
@@ -258,6 +270,8 @@ impl Draft {
             &mut self.freed_lists,
             &mut self.guards,
             &mut self.parked,
+            &mut self.left,
+            &mut self.renumbered,
         ]
     }
 
@@ -473,6 +487,16 @@ impl Undo {
             }
             Self::GroupAdded(number) => kernel.groups.remove(number),
             Self::GroupRemoved(number, group) => kernel.groups.put_back(number, *group),
+            Self::Member {
+                group,
+                member,
+                event,
+            } => {
+                let group = kernel.groups.at_mut(group);
+                if let Some(sticky) = group.and_then(|group| group.sticky.as_mut()) {
+                    sticky.undo(member, event);
+                }
+            }
             Self::Class { number, class } => {
                 if let Some(place) = kernel.classes.at_mut(number) {
                     *place = class;

@@ -15,7 +15,7 @@ impl Work<'_> {
         let group = |number: u32| self.kernel.groups.at(number);
         let own = frontend.route.and_then(|route| group(route.group()));
         let cluster = own
-            .and_then(|own| own.facts.shortcut)
+            .and_then(|own| own.facts.shortcuts[0])
             .and_then(|route| group(route.group()));
         let groups = own.into_iter().chain(cluster);
         let endpoints = groups.flat_map(|group| &group.slots).copied().collect();

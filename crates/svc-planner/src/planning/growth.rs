@@ -2,7 +2,6 @@
 //! both, then all rules are switched over in one transaction.
 
 use super::Work;
-use super::slots::slot_key;
 use crate::kernel::set::{SetId, SetState, size_for};
 use crate::model::arena::NONE;
 use crate::plan::{Datum, Key, Name};
@@ -42,7 +41,10 @@ impl Work<'_> {
     /// Copies rows until the transaction is full; gives the new cursor.
     pub(crate) fn copy_rows(&mut self, set: SetId, mut cursor: u32, chunk: usize) -> u32 {
         let end = match set {
-            SetId::Endpoints => self.kernel.groups.end(),
+            SetId::Endpoints
+            | SetId::StickySlots
+            | SetId::StickyEndpoints
+            | SetId::ChosenEndpoints => self.kernel.groups.end(),
             SetId::ClusterIps => self.model.cluster_ips.arena.end(),
             _ => self.model.frontends.arena.end(),
         };
@@ -51,7 +53,10 @@ impl Work<'_> {
                 return cursor;
             }
             match set {
-                SetId::Endpoints => self.copy_slots(cursor),
+                SetId::Endpoints
+                | SetId::StickySlots
+                | SetId::StickyEndpoints
+                | SetId::ChosenEndpoints => self.copy_endpoints(set, cursor),
                 SetId::ClusterIps => self.copy_cluster_ip(cursor),
                 _ => self.copy_frontend(set, cursor),
             }
@@ -60,17 +65,12 @@ impl Work<'_> {
         NONE
     }
 
-    fn copy_slots(&mut self, number: u32) {
+    fn copy_endpoints(&mut self, set: SetId, number: u32) {
         let Some(group) = self.kernel.groups.at(number) else {
             return;
         };
-        for (slot, target) in group.slots.iter().enumerate() {
-            let address = target.address.ip(self.model.family);
-            let datum = Datum::Endpoint {
-                address,
-                port: target.port,
-            };
-            self.draft.copy(slot_key(number, slot), datum);
+        for (key, datum) in group.rows(set, number, self.model.family) {
+            self.draft.copy(key, datum);
         }
     }
 

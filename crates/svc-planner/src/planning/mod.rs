@@ -9,6 +9,7 @@ mod port;
 mod retire;
 mod rows;
 mod slots;
+mod sticky;
 mod table;
 pub(crate) mod takeover;
 
@@ -37,4 +38,4 @@ pub(crate) struct Work<'a> {
 
 pub(crate) use classes::{class_key, row_set};
 pub(crate) use port::Planned;
-pub(crate) use slots::{Placement, slot_key};
+pub(crate) use slots::Placement;

@@ -6,7 +6,7 @@ use super::Work;
 use super::classes::Availability;
 use super::draft::Undo;
 use super::rows::Goal;
-use crate::kernel::class::Shape;
+use crate::kernel::class::{Shape, Stickiness};
 use crate::kernel::group::NO_GROUP;
 use crate::kernel::set::SetId;
 use crate::model::arena::NONE;
@@ -37,15 +37,19 @@ struct Fates {
     internal: Fate,
     /// If it has frontends that are reached from outside.
     external: Option<Fate>,
+    /// How it is reached from outside: by addresses, by a node port.
+    reach: [bool; 2],
     algorithm: Algorithm,
+    /// Clients stick to endpoints for so many seconds.
+    affinity: Option<u32>,
 }
 
-/// Numbers of a port's classes.
+/// Numbers of a port's classes; of two the second is for node ports.
 struct PortClasses {
     internal: Option<u32>,
-    external: Option<u32>,
-    shortcut: Option<u32>,
-    /// A class chooses from fewer endpoints than there are.
+    external: [Option<u32>; 2],
+    shortcuts: [Option<u32>; 2],
+    /// A class is not quite what is asked for.
     shortage: Option<Reason>,
 }
 
@@ -100,12 +104,8 @@ impl Work<'_> {
         let endpoints = core::mem::take(&mut self.selection.local);
         if local != 0 {
             self.set_slots(local, &endpoints);
-            self.set_shortcut(
-                local,
-                classes
-                    .shortcut
-                    .and_then(|class| Route::new(class, cluster)),
-            );
+            let shortcut = |class: Option<u32>| class.and_then(|class| Route::new(class, cluster));
+            self.set_shortcuts(local, classes.shortcuts.map(shortcut));
         }
         self.selection.local = endpoints;
 
@@ -121,12 +121,14 @@ impl Work<'_> {
                 .map_or(Goal::Reject, Goal::Route)
         };
         let internal = goal(fates.internal, classes.internal);
-        let external = fates.external.map(|fate| goal(fate, classes.external));
+        let external = fates
+            .external
+            .map(|fate| classes.external.map(|class| goal(fate, class)));
         for (frontend, role) in self.owned_frontends(id) {
-            let goal = if role.is_external() {
-                external
-            } else {
-                Some(internal)
+            let goal = match role {
+                Role::ClusterIp => Some(internal),
+                Role::ExternalIp | Role::LoadBalancer => external.map(|[goal, _]| goal),
+                Role::NodePort => external.map(|[_, goal]| goal),
             };
             let Some(goal) = goal else {
                 continue;
@@ -154,13 +156,19 @@ impl Work<'_> {
 
     fn fates(&self, port: &Port) -> Option<Fates> {
         let spec = self.model.services.at(port.service)?.spec.as_ref()?;
-        let is_external =
-            port.node_port != 0 || spec.addresses.iter().any(|(_, role)| role.is_external());
+        let addresses = &spec.addresses;
+        let reach = [
+            addresses.iter().any(|(_, role)| role.is_external()),
+            port.node_port != 0,
+        ];
+        let is_external = reach.contains(&true);
         let external = traffic_policy::external(spec.external_policy, self.selection);
         Some(Fates {
             internal: traffic_policy::internal(spec.internal_policy, self.selection),
             external: is_external.then_some(external),
+            reach,
             algorithm: spec.algorithm,
+            affinity: spec.affinity,
         })
     }
 
@@ -169,61 +177,79 @@ impl Work<'_> {
         let count = |endpoints: usize| u32::try_from(endpoints).unwrap_or(u32::MAX);
         let cluster = count(self.selection.cluster.len());
         let local = count(self.selection.local.len());
-        let shape = |kind, slots| {
-            Some(Shape {
+        let timeouts = &self.kernel.classes.timeouts;
+        let seconds = fates.affinity.map(|asked| timeouts.fit(asked));
+        let shape = |kind, slots, node_ports| {
+            let sticky = seconds.map(|seconds| Stickiness {
+                seconds,
+                node_ports,
+            });
+            Shape {
                 kind,
                 slots,
                 algorithm: fates.algorithm,
-            })
+                sticky: sticky.filter(|_| kind != Kind::Drop),
+            }
         };
-        let shape_of = |fate| match fate {
+        let shape_of = |fate, node_ports| match fate {
             Fate::Reject => None,
-            Fate::Drop => shape(Kind::Drop, 0),
-            Fate::Cluster(kind) => shape(kind, cluster),
-            Fate::Local(kind) => shape(kind, local),
+            Fate::Drop => Some(shape(Kind::Drop, 0, false)),
+            Fate::Cluster(kind) => Some(shape(kind, cluster, node_ports)),
+            Fate::Local(kind) => Some(shape(kind, local, node_ports)),
         };
-        let shortcut = if fates.uses_shortcut() {
-            shape(Kind::Shortcut, cluster)
-        } else {
-            None
+        let [addresses, node_ports] = fates.reach;
+        let external = |reached: bool, node_ports| {
+            let fate = fates.external.filter(|_| reached)?;
+            shape_of(fate, node_ports)
+        };
+        let takes_shortcut = fates.uses_shortcut();
+        // Without affinity one does for both.
+        let two = seconds.is_some();
+        let shortcut = |reached: bool, node_ports| {
+            (takes_shortcut && reached).then(|| shape(Kind::Shortcut, cluster, node_ports))
         };
         let shapes = [
-            shape_of(fates.internal),
-            fates.external.and_then(shape_of),
-            shortcut,
+            shape_of(fates.internal, false),
+            external(addresses, false),
+            external(node_ports, two),
+            shortcut(addresses || !two, false),
+            shortcut(node_ports && two, true),
         ];
-        let mut numbers = [None; 3];
+        let mut numbers = [None; 5];
         let mut parked = false;
         let mut shortage = None;
+        if let (Some(asked), Some(used)) = (fates.affinity, seconds)
+            && asked < used
+        {
+            shortage = Some(Reason::AffinityTimeout { asked, used });
+        }
         for (number, shape) in numbers.iter_mut().zip(shapes) {
             let Some(shape) = shape else {
                 continue;
             };
-            *number = match self.class(shape) {
+            let (availability, reason) = self.class_or_like(shape);
+            *number = match availability {
                 Availability::Ready(class) => Some(class),
                 Availability::Later => {
                     parked = true;
                     None
                 }
                 Availability::Exhausted => {
-                    // Some of the endpoints are better than none.
                     let reason = Reason::NoClass { slots: shape.slots };
-                    let Some(class) = self.kernel.classes.next_smaller(shape, self.now) else {
-                        return Err(Planned::Refused(reason));
-                    };
-                    shortage = Some(reason);
-                    Some(class)
+                    return Err(Planned::Refused(reason));
                 }
             };
+            shortage = reason.or(shortage);
         }
         if parked {
             return Err(Planned::Parked);
         }
-        let [internal, external, shortcut] = numbers;
+        let [internal, address, node_port, shortcut, node_port_shortcut] = numbers;
         Ok(PortClasses {
             internal,
-            external,
-            shortcut,
+            external: [address, node_port],
+            // Who comes by a node port reads the first to find the group again.
+            shortcuts: [shortcut.or(node_port_shortcut), node_port_shortcut],
             shortage,
         })
     }
@@ -232,19 +258,21 @@ impl Work<'_> {
     fn groups(&mut self, id: u32, fates: &Fates) -> Option<(u32, u32)> {
         let port = self.model.ports.at(id)?;
         let (cluster, local) = (port.cluster_group, port.local_group);
-        let cluster = self.group(id, cluster, fates.uses_cluster())?;
-        let local = self.group(id, local, fates.uses_local())?;
+        let sticky = fates.affinity.is_some();
+        let cluster = self.group(id, cluster, fates.uses_cluster(), sticky)?;
+        let local = self.group(id, local, fates.uses_local(), sticky)?;
         Some((cluster, local))
     }
 
-    fn group(&mut self, owner: u32, known: u32, used: bool) -> Option<u32> {
+    fn group(&mut self, owner: u32, known: u32, used: bool, sticky: bool) -> Option<u32> {
         if !used {
             return Some(0);
         }
-        if known != 0 {
+        if known != 0 && self.is_sticky(known) == sticky {
             return Some(known);
         }
-        let number = self.kernel.groups.insert(owner, self.draft.number)?;
+        let draft = self.draft.number;
+        let number = self.kernel.groups.insert(owner, sticky, draft)?;
         self.draft.undo.push(Undo::GroupAdded(number));
         Some(number)
     }
@@ -288,30 +316,37 @@ impl Work<'_> {
         let Some(port) = self.model.ports.at(id) else {
             return Ok(());
         };
+        let sticky = fates.affinity.is_some();
         let slots = |group: u32| {
-            self.kernel
-                .groups
-                .at(group)
-                .map_or(0, |group| group.slots.len())
+            let group = self.kernel.groups.at(group);
+            let group = group.filter(|group| group.sticky.is_some() == sticky);
+            group.map_or(0, |group| group.slots.len())
         };
-        let mut endpoints = 0;
-        if fates.uses_cluster() {
-            let wanted = self.selection.cluster.len();
-            endpoints += wanted.saturating_sub(slots(port.cluster_group));
+        let cluster = &self.selection.cluster[..];
+        let local = &self.selection.local[..];
+        let (mut slot_rows, mut numbers) = (0, 0);
+        for (used, group, wanted) in [
+            (fates.uses_cluster(), port.cluster_group, cluster),
+            (fates.uses_local(), port.local_group, local),
+        ] {
+            if used {
+                slot_rows += wanted.len().saturating_sub(slots(group));
+                if sticky {
+                    numbers += self.strangers(group, wanted);
+                }
+            }
         }
-        if fates.uses_local() {
-            let wanted = self.selection.local.len();
-            endpoints += wanted.saturating_sub(slots(port.local_group));
-        }
+        let rows = |rows: usize| u32::try_from(rows).unwrap_or(u32::MAX);
+        let (slot_rows, numbers) = (rows(slot_rows), rows(numbers));
         let frontends = u32::try_from(port.frontends.len()).unwrap_or(u32::MAX);
         let service = self.model.services.at(port.service);
         let spec = service.and_then(|service| service.spec.as_ref());
         let restricted = spec.is_some_and(|spec| spec.is_restricted());
         let needs = [
-            (
-                SetId::Endpoints,
-                u32::try_from(endpoints).unwrap_or(u32::MAX),
-            ),
+            (SetId::Endpoints, if sticky { 0 } else { slot_rows }),
+            (SetId::StickySlots, if sticky { slot_rows } else { 0 }),
+            (SetId::StickyEndpoints, numbers),
+            (SetId::ChosenEndpoints, numbers),
             (SetId::Services, frontends),
             (SetId::NodePorts, u32::from(port.node_port != 0)),
             (SetId::RejectServices, frontends),

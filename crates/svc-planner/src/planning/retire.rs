@@ -68,18 +68,22 @@ impl Work<'_> {
         };
         let facts = group.facts;
         if self.is_over(facts.unused_since) {
-            self.set_shortcut(number, None);
+            self.set_shortcuts(number, [None; 2]);
             self.truncate_slots(number, 0);
+            self.forget_endpoints(number, true);
             if let Some(group) = self.kernel.groups.take(number) {
                 self.draft
                     .undo
                     .push(Undo::GroupRemoved(number, Box::new(group)));
                 self.draft.freed_groups.push(number);
             }
-        } else if self.is_over(facts.tail_since) {
+            return;
+        }
+        if self.is_over(facts.tail_since) {
             self.truncate_slots(number, facts.count as usize);
             self.edit_group(number, |facts| facts.tail_since = IN_USE);
         }
+        self.forget_endpoints(number, false);
     }
 
     fn retire_class(&mut self, number: u32) {

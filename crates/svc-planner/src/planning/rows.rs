@@ -32,6 +32,7 @@ impl Work<'_> {
             Some(_) => (SetId::Services, SetId::RejectServices),
             None => (SetId::NodePorts, SetId::RejectNodePorts),
         };
+        let frontend_key = frontend.key;
         let before = (frontend.route, frontend.rejects, frontend.since);
         let route = match goal {
             Goal::Route(route) => Some(route),
@@ -81,6 +82,7 @@ impl Work<'_> {
                 since,
             });
             self.recount(old, route);
+            self.note_move(frontend_key, old, route);
         }
     }
 

@@ -9,7 +9,7 @@ use hashbrown::HashMap;
 use super::Work;
 use super::draft::{Due, Undo};
 use crate::clock::{IN_USE, PENDING};
-use crate::kernel::group::Facts;
+use crate::kernel::group::{Facts, shortcut_keys};
 use crate::kernel::set::SetId;
 use crate::model::address::Target;
 use crate::model::arena::NONE;
@@ -29,6 +29,8 @@ pub(crate) struct Placement {
     positions: HashMap<Target, usize>,
     /// Slots whose endpoint is not wanted any more.
     holes: Vec<usize>,
+    /// Endpoints wanted, in order.
+    pub(super) sorted: Vec<Target>,
 }
 
 impl Placement {
@@ -113,6 +115,12 @@ impl Work<'_> {
             return;
         }
         let count = targets.len();
+        if group.sticky.is_some() {
+            self.set_members(number, targets);
+        }
+        let Some(group) = self.kernel.groups.at_mut(number) else {
+            return;
+        };
         if group.slots.is_empty() {
             group.slots.reserve_exact(count);
             self.write_slots(number, targets);
@@ -159,28 +167,38 @@ impl Work<'_> {
         } else if facts.unused_since == IN_USE {
             facts.unused_since = PENDING;
             self.draft.released.push(Due::Group(number));
+            if group.sticky.is_some() {
+                self.draft.left.push(number);
+            }
         }
     }
 
-    /// Makes the group's shortcut lead somewhere else.
-    pub(super) fn set_shortcut(&mut self, number: u32, shortcut: Option<Route>) {
+    /// Makes the group's shortcuts lead somewhere else.
+    pub(super) fn set_shortcuts(&mut self, number: u32, shortcuts: [Option<Route>; 2]) {
         let Some(group) = self.kernel.groups.at_mut(number) else {
             return;
         };
-        let before = group.facts.shortcut;
-        if before == shortcut {
+        let all_before = group.facts.shortcuts;
+        if all_before == shortcuts {
             return;
         }
-        let key = Key::Group(number);
-        if before.is_some() {
-            self.draft.delete(SetId::Shortcuts, number, key);
+        let keys = shortcut_keys(number);
+        for ((key, before), shortcut) in keys.into_iter().zip(all_before).zip(shortcuts) {
+            if before == shortcut {
+                continue;
+            }
+            if before.is_some() {
+                self.draft.delete(SetId::Shortcuts, number, key);
+            }
+            if let Some(route) = shortcut {
+                self.draft
+                    .add(SetId::Shortcuts, number, key, Datum::Route(route));
+            }
         }
-        if let Some(route) = shortcut {
-            self.draft
-                .add(SetId::Shortcuts, number, key, Datum::Route(route));
+        self.edit_group(number, |facts| facts.shortcuts = shortcuts);
+        for (before, shortcut) in all_before.into_iter().zip(shortcuts) {
+            self.recount(before, shortcut);
         }
-        self.edit_group(number, |facts| facts.shortcut = shortcut);
-        self.recount(before, shortcut);
     }
 
     /// Deletes the slots from `count` on.
@@ -193,7 +211,7 @@ impl Work<'_> {
                 return;
             };
             let key = slot_key(number, group.slots.len());
-            self.draft.delete(SetId::Endpoints, number, key);
+            self.draft.delete(group.slot_set(), number, key);
             self.draft.undo.push(Undo::SlotRemoved {
                 group: number,
                 target,
@@ -211,8 +229,10 @@ impl Work<'_> {
             if known == Some(target) {
                 continue;
             }
+            let set = group.slot_set();
+            let datum = group.slot_datum(target, self.model.family);
             if let Some(before) = known {
-                self.draft.delete(SetId::Endpoints, number, key);
+                self.draft.delete(set, number, key);
                 self.draft.undo.push(Undo::Slot {
                     group: number,
                     slot,
@@ -223,17 +243,12 @@ impl Work<'_> {
                 self.draft.undo.push(Undo::SlotAdded { group: number });
                 group.slots.push(target);
             }
-            let address = target.address.ip(self.model.family);
-            let datum = Datum::Endpoint {
-                address,
-                port: target.port,
-            };
-            self.draft.add(SetId::Endpoints, number, key, datum);
+            self.draft.add(set, number, key, datum);
         }
     }
 }
 
-pub(crate) fn slot_key(group: u32, slot: usize) -> Key {
+pub(super) fn slot_key(group: u32, slot: usize) -> Key {
     Key::Slot {
         group,
         slot: u32::try_from(slot).unwrap_or(u32::MAX),

@@ -6,7 +6,7 @@ use super::Work;
 use super::draft::Due;
 use crate::clock::{IN_USE, PENDING, is_over};
 use crate::kernel::RuleSettings;
-use crate::kernel::class::Shape;
+use crate::kernel::class::{Shape, stick_chain};
 use crate::kernel::layout::{Layout, chains};
 use crate::kernel::set::SetId;
 use crate::model::address::Address;
@@ -40,8 +40,7 @@ impl Work<'_> {
     /// Rewrites the rules of all chains. No class may have been created in this transaction.
     pub(crate) fn rewrite_rules(&mut self, fixed: bool) {
         let suffix = self.kernel.chain_suffix;
-        let classes = self.kernel.classes.iter();
-        let names = classes.map(|(_, class)| class.shape.chain(suffix));
+        let names = self.kernel.classes.chains(suffix);
         self.draft.transaction.flush_chains.extend(names);
         self.add_class_rules();
         if fixed {
@@ -61,6 +60,11 @@ impl Work<'_> {
         for (_, class) in self.kernel.classes.iter() {
             let name = class.shape.chain(self.kernel.chain_suffix);
             let rules = self.class_rules(class.shape, &name);
+            self.draft.transaction.add_rules.extend(rules);
+        }
+        for seconds in self.kernel.classes.sticks() {
+            let name = stick_chain(seconds, self.kernel.chain_suffix);
+            let rules = self.layout().stick_rules(seconds, &name);
             self.draft.transaction.add_rules.extend(rules);
         }
     }
@@ -149,10 +153,11 @@ impl Work<'_> {
         self.layout().class_rules(shape, chain)
     }
 
-    fn layout(&self) -> Layout<'_> {
+    pub(super) fn layout(&self) -> Layout<'_> {
         Layout {
             family: self.model.family,
             sets: &self.draft.sets,
+            suffix: self.kernel.chain_suffix,
             settings: &self.kernel.settings.rules,
         }
     }
@@ -160,8 +165,12 @@ impl Work<'_> {
     /// True if rules have to change.
     pub(crate) fn adopt_configuration(&mut self) -> bool {
         let wanted = RuleSettings::new(self.model, self.config);
-        let changed = wanted != self.kernel.settings.rules;
-        self.kernel.settings.rules = wanted;
+        let former = core::mem::replace(&mut self.kernel.settings.rules, wanted);
+        let rules = &self.kernel.settings.rules;
+        let changed = former != *rules;
+        if !former.masquerade.same_locals(&rules.masquerade) {
+            self.note_new_shortcuts();
+        }
         changed
     }
 

@@ -4,10 +4,10 @@ use hashbrown::HashSet;
 use serde::{Deserialize, Serialize};
 
 use super::Work;
+use crate::kernel::class::suffix_of;
 use crate::kernel::layout::{chains, is_firewall};
 use crate::kernel::set::SetId;
 use crate::plan::{Chain, Name};
-use crate::policy::traffic_policy::Kind;
 
 /// Names found in a table, see [`Planner::rebuild`](crate::Planner::rebuild).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -87,18 +87,8 @@ impl Inventory {
 
     /// A suffix of class chains' names that is above all found.
     pub(crate) fn free_suffix(&self) -> u32 {
-        let suffix_of = |chain: &Chain, kind: Kind| {
-            let numbers = chain.name.strip_prefix(kind.name())?.strip_prefix('-')?;
-            let mut numbers = numbers.split('-').map(str::parse::<u32>);
-            numbers.next()?.ok()?;
-            numbers.next().map_or(Some(0), Result::ok)
-        };
-        let suffix = |chain: &Chain| {
-            Kind::ALL
-                .into_iter()
-                .find_map(|kind| suffix_of(chain, kind))
-        };
-        let greatest = self.chains.iter().filter_map(suffix).max();
+        let suffixes = self.chains.iter().map(|chain| suffix_of(&chain.name));
+        let greatest = suffixes.flatten().max();
         greatest.map_or(0, |suffix| suffix.saturating_add(1))
     }
 }
@@ -186,10 +176,16 @@ mod tests {
         assert_eq!(found.free_generation(SetId::Services), 4);
         assert_eq!(found.free_generation(SetId::ClusterIps), 1);
         assert_eq!(found.free_generation(SetId::Endpoints), 0);
-        assert_eq!(
-            inventory(&["services", "service-X/y"], &[]).free_suffix(),
-            0
-        );
+        let none = ["services", "service-X/y", "stick", "sticky-internal-3"];
+        assert_eq!(inventory(&none, &[]).free_suffix(), 0);
+        for (name, suffix) in [
+            ("sticky-internal-3-10800", 1),
+            ("sticky-nodeport-external-local-3-10800-7", 8),
+            ("stick-10800", 1),
+            ("stick-10800-2", 3),
+        ] {
+            assert_eq!(inventory(&[name], &[]).free_suffix(), suffix, "{name}");
+        }
     }
 
     #[test]

@@ -57,6 +57,11 @@ impl Masquerade {
         Statement::MarkOr { bits: self.bits }
     }
 
+    /// Does it recognise pods as the other does?
+    pub(crate) fn same_locals(&self, other: &Self) -> bool {
+        self.local == other.local
+    }
+
     /// What marks connections to ClusterIPs: everything, what comes from elsewhere, or nothing.
     pub(crate) fn mark_internal(&self) -> Option<Vec<Statement>> {
         if self.all {

@@ -90,6 +90,14 @@ fn host_addresses(family: Family) -> Vec<IpAddr> {
     vec![address(family, NODE_NET, 1), address(family, NODE_NET, 2)]
 }
 
+fn affinity() -> impl Strategy<Value = Option<u32>> {
+    prop_oneof![
+        3 => Just(None),
+        2 => Just(Some(10_800)),
+        1 => Just(Some(5)),
+    ]
+}
+
 fn policy() -> impl Strategy<Value = TrafficPolicy> {
     prop_oneof![2 => Just(TrafficPolicy::Cluster), 1 => Just(TrafficPolicy::Local)]
 }
@@ -114,7 +122,7 @@ fn service(family: Family) -> impl Strategy<Value = Service> {
             outside(BALANCER_NET),
             source_ranges(family),
         ),
-        (policy(), policy()),
+        (policy(), policy(), affinity()),
         ports,
     )
         .prop_map(
@@ -147,7 +155,7 @@ fn service(family: Family) -> impl Strategy<Value = Service> {
                     source_ranges: ranges.into_iter().collect(),
                     internal_policy: policies.0,
                     external_policy: policies.1,
-                    affinity: None,
+                    affinity: policies.2,
                     health_check_node_port: 0,
                     algorithm: Algorithm::Random,
                     ports: chosen.into_iter().collect(),

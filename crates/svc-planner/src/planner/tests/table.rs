@@ -43,7 +43,7 @@ fn full_maps_are_replaced_while_changes_go_on() {
         bench.apply(slice(&text, &text, &["10.3.0.1", "10.3.0.2", "10.3.0.3"]));
     }
     bench.drain();
-    assert_eq!(sizes(&bench).len(), 7, "{:?}", sizes(&bench));
+    assert_eq!(sizes(&bench).len(), 11, "{:?}", sizes(&bench));
     assert_eq!(bench.kernel.sets(Family::Ipv4).len(), SETS);
     assert_eq!(
         bench.balances("10.96.6.1"),
