@@ -229,7 +229,6 @@ impl Raising<'_> {
             Expr::Reject(reject) if reject.reject_type? == RejectType::ICMP_UNREACH => {
                 self.state(Statement::Reject)
             }
-            Expr::Dynset(dynset) => self.dynset(dynset),
             Expr::Counter(_) => self.state(Statement::Counter),
             Expr::Masq(_) => self.state(Statement::Masquerade),
             _ => None,
