@@ -250,7 +250,18 @@ pub(crate) fn name(number: u8) -> ObjectName {
 }
 
 pub(crate) fn add(engine: &mut Proxy, number: u8) {
-    engine.apply(Change::Service(Service {
+    for change in service(number) {
+        engine.apply(change);
+    }
+}
+
+pub(crate) fn add_endpoint(engine: &mut Proxy, number: u8, host: u8) {
+    engine.apply(endpoint(number, host));
+}
+
+/// A Service with one endpoint.
+pub(crate) fn service(number: u8) -> [Change; 2] {
+    let service = Change::Service(Service {
         name: name(number),
         created: None,
         cluster_ips: smallvec![IpAddr::from([10, 96, 0, number])],
@@ -268,12 +279,12 @@ pub(crate) fn add(engine: &mut Proxy, number: u8) {
             port: 80,
             node_port: 0,
         }],
-    }));
-    add_endpoint(engine, number, 1);
+    });
+    [service, endpoint(number, 1)]
 }
 
-pub(crate) fn add_endpoint(engine: &mut Proxy, number: u8, host: u8) {
-    engine.apply(Change::EndpointSlice(EndpointSlice {
+fn endpoint(number: u8, host: u8) -> Change {
+    Change::EndpointSlice(EndpointSlice {
         name: name(number),
         service: name(number).name,
         ports: smallvec![SlicePort {
@@ -291,7 +302,7 @@ pub(crate) fn add_endpoint(engine: &mut Proxy, number: u8, host: u8) {
             node_hints: smallvec![],
             weight: 1,
         }],
-    }));
+    })
 }
 
 pub(crate) fn frontend(number: u8) -> Vec<u8> {

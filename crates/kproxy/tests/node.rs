@@ -1,0 +1,256 @@
+//! The own Node and the host's addresses: waited for, and followed while `kproxy run` is at work.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "in tests a panic is a verdict"
+)]
+
+mod sandbox;
+
+use core::net::IpAddr;
+use std::io::{BufRead as _, BufReader, Lines};
+use std::process::{Child, ChildStderr, Stdio};
+
+use kproxy::lab::{add_address, remove_address};
+use nft_batch::Events;
+use sandbox::{Sandbox, sandboxed, service, slice};
+use serde_json::{Value as Json, json};
+use svc_planner::plan::{DataType, Family, Key, KeyType};
+
+/// The Node `node-a`.
+fn node(addresses: &[&str], pod_cidrs: &[&str]) -> Json {
+    let addresses: Vec<_> = addresses
+        .iter()
+        .map(|address| json!({"type": "InternalIP", "address": address}))
+        .collect();
+    json!({
+        "apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-a"},
+        "spec": {"podCIDRs": pod_cidrs},
+        "status": {"addresses": addresses}
+    })
+}
+
+/// `kproxy run` on the sandbox's folder as Node `node-a`; killed with the test.
+struct Running {
+    process: Child,
+    log: Lines<BufReader<ChildStderr>>,
+}
+
+impl Running {
+    fn start(sandbox: &Sandbox, more: &[&str]) -> Self {
+        let source = format!("dir:{}", sandbox.folder().display());
+        let args = [
+            "run",
+            "--source",
+            &source,
+            "--node-name",
+            "node-a",
+            "--min-sync-period",
+            "0",
+        ];
+        let mut command = sandbox.node_command(&[&args, more].concat());
+        let mut process = command.stderr(Stdio::piped()).spawn().unwrap();
+        let log = BufReader::new(process.stderr.take().unwrap()).lines();
+        Self { process, log }
+    }
+
+    /// Waits for a line on standard error; returns those before it.
+    fn until(&mut self, part: &str) -> Vec<String> {
+        let mut before = Vec::new();
+        for line in &mut self.log {
+            let line = line.unwrap();
+            if line.contains(part) {
+                return before;
+            }
+            before.push(line);
+        }
+        panic!("no {part:?} in {before:#?}");
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Which of these addresses node ports are served on.
+fn serving(sandbox: &mut Sandbox, addresses: &[&str]) -> Vec<String> {
+    let mut served = Vec::new();
+    for text in addresses {
+        let address: IpAddr = text.parse().unwrap();
+        let family = if address.is_ipv4() {
+            Family::Ipv4
+        } else {
+            Family::Ipv6
+        };
+        let set = sandbox.set(family, "nodeport-ips");
+        let types = (KeyType::Address, DataType::None);
+        if sandbox
+            .row(family, &set, types, &Key::Address(address))
+            .is_some()
+        {
+            served.push((*text).to_owned());
+        }
+    }
+    served
+}
+
+#[test]
+fn what_is_there_stays_until_the_node_is_known() {
+    sandboxed(|mut sandbox| {
+        let mut events = Events::open().unwrap();
+        sandbox.write_web("web.json", "10.1.0.1");
+        sandbox.apply(&[]);
+        sandbox.write_web("web.json", "10.1.0.2");
+        // Another one's Node is no reason to begin.
+        sandbox.write_json(
+            "other.json",
+            &[json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-b"}})],
+        );
+        let before = sandbox.connection.generation().unwrap();
+        let mut running = Running::start(&sandbox, &[]);
+        running.until("waiting for Node node-a");
+        assert_eq!(sandbox.connection.generation().unwrap(), before);
+
+        sandbox.write_json("node.json", &[node(&["192.0.2.1"], &[])]);
+        let moved = Some("10.1.0.2:8080".to_owned());
+        sandbox.until(&mut events, |it| it.endpoint("10.96.0.10", 80, 0) == moved);
+        sandbox.until(&mut events, |it| {
+            serving(it, &["192.0.2.1"]) == ["192.0.2.1"]
+        });
+
+        // Deleted later: its last facts stay in use, and changes go on.
+        std::fs::remove_file(sandbox.path("node.json")).unwrap();
+        running.until("the own Node is gone");
+        sandbox.write_web("web.json", "10.1.0.3");
+        let moved = Some("10.1.0.3:8080".to_owned());
+        sandbox.until(&mut events, |it| it.endpoint("10.96.0.10", 80, 0) == moved);
+        assert_eq!(serving(&mut sandbox, &["192.0.2.1"]), ["192.0.2.1"]);
+    });
+}
+
+#[test]
+fn once_means_with_the_node_or_not_at_all() {
+    sandboxed(|mut sandbox| {
+        sandbox.write_web("web.json", "10.1.0.1");
+        let folder = sandbox.folder().to_str().unwrap().to_owned();
+        for command in ["apply", "plan"] {
+            let args = [command, "-f", &folder, "--node-name", "node-a"];
+            let output = sandbox.node_command(&args).output().unwrap();
+            assert_eq!(output.status.code(), Some(1), "{output:?}");
+            let text = String::from_utf8(output.stderr).unwrap();
+            assert!(text.contains("no Node node-a"), "{text}");
+            assert!(text.contains("--no-node"), "{text}");
+        }
+        assert_eq!(sandbox.route("10.96.0.10", 80), None);
+        sandbox.write_json("node.json", &[node(&["192.0.2.1"], &[])]);
+        let args = ["apply", "-f", &folder, "--node-name", "node-a"];
+        let output = sandbox.node_command(&args).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        assert!(sandbox.route("10.96.0.10", 80).is_some());
+        assert_eq!(serving(&mut sandbox, &["192.0.2.1"]), ["192.0.2.1"]);
+    });
+}
+
+#[test]
+fn node_addresses_change_without_a_restart() {
+    sandboxed(|mut sandbox| {
+        let mut events = Events::open().unwrap();
+        let all = ["192.0.2.1", "192.0.2.2", "2001:db8::1", "2001:db8::2"];
+        sandbox.write_json("node.json", &[node(&[all[0], all[2]], &[])]);
+        let _running = Running::start(&sandbox, &[]);
+        let expected = [all[0], all[2]];
+        sandbox.until(&mut events, |it| serving(it, &all) == expected);
+        sandbox.write_json("node.json", &[node(&[all[1], all[3]], &[])]);
+        let expected = [all[1], all[3]];
+        sandbox.until(&mut events, |it| serving(it, &all) == expected);
+    });
+}
+
+#[test]
+fn a_bind_address_is_the_primary_one() {
+    sandboxed(|mut sandbox| {
+        let mut events = Events::open().unwrap();
+        let all = ["192.0.2.1", "192.0.2.9", "2001:db8::1"];
+        sandbox.write_json("node.json", &[node(&[all[0], all[2]], &[])]);
+        let _running = Running::start(&sandbox, &["--bind-address", "192.0.2.9"]);
+        let expected = [all[1], all[2]];
+        sandbox.until(&mut events, |it| serving(it, &all) == expected);
+    });
+}
+
+#[test]
+fn addresses_of_interfaces_are_served_as_they_come_and_go() {
+    sandboxed(|mut sandbox| {
+        let mut events = Events::open().unwrap();
+        let all = [
+            "192.0.2.1",
+            "192.0.2.2",
+            "198.51.100.1",
+            "2001:db8::1",
+            "127.0.0.1",
+        ];
+        let ip = |text: &str| text.parse::<IpAddr>().unwrap();
+        add_address("lo", ip(all[0])).unwrap();
+        sandbox.write_json("node.json", &[node(&["198.51.100.1"], &[])]);
+        let prefixes = "192.0.2.0/24,2001:db8::/64,127.0.0.0/8,primary";
+        let _running = Running::start(&sandbox, &["--nodeport-addresses", prefixes]);
+        let expected = [all[0], all[2]];
+        sandbox.until(&mut events, |it| serving(it, &all) == expected);
+        add_address("lo", ip(all[1])).unwrap();
+        add_address("lo", ip(all[3])).unwrap();
+        let expected = [all[0], all[1], all[2], all[3]];
+        sandbox.until(&mut events, |it| serving(it, &all) == expected);
+        remove_address("lo", ip(all[0])).unwrap();
+        let expected = [all[1], all[2], all[3]];
+        sandbox.until(&mut events, |it| serving(it, &all) == expected);
+    });
+}
+
+#[test]
+fn what_is_hardly_meant_is_said_once() {
+    sandboxed(|sandbox| {
+        sandbox.write_json(
+            "all.json",
+            &[
+                node(&["192.0.2.1", "2001:db8::1"], &["10.1.0.0/24"]),
+                service("web", "10.96.0.10"),
+                slice("web", &["10.1.0.1"]),
+            ],
+        );
+        let options = [
+            "--nodeport-addresses=192.0.2.0/24",
+            "--detect-local-mode=NodeCIDR",
+            "-v",
+        ];
+        let mut running = Running::start(&sandbox, &options);
+        let mut lines = running.until("commit");
+        // Other changes say nothing of it again.
+        for host in 2..5 {
+            sandbox.write_json(
+                "web.json",
+                &[
+                    service("api", &format!("10.96.0.{host}")),
+                    slice("api", &["10.1.0.1"]),
+                ],
+            );
+            lines.extend(running.until("commit"));
+        }
+        let warnings: Vec<_> = lines.iter().filter(|line| line.contains("WARN")).collect();
+        let [everywhere, detector] = warnings.as_slice() else {
+            panic!("{warnings:#?}");
+        };
+        assert!(
+            everywhere.contains("ip6: node ports are served on all addresses"),
+            "{everywhere}"
+        );
+        assert!(
+            detector
+                .contains("ip6: local traffic is not told from other: the Node has no pod CIDR"),
+            "{detector}"
+        );
+    });
+}
