@@ -110,6 +110,50 @@ fn replay(sequence: Sequence, period: usize) -> Result<()> {
     Ok(())
 }
 
+/// Source ranges are replaced again and again: who is in all of them is always served, who is in none
+/// never.
+fn replace_ranges(sequence: Sequence) -> Result<()> {
+    if !has_two_cpus()? {
+        return Ok(());
+    }
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    for (family, hook) in VARIANTS {
+        let arena = Arena::new(family, hook)?;
+        let mut contender = Contender::new(&arena)?;
+        contender.cycle(sequence)?;
+        let short = time(Duration::from_secs(3));
+        let tally = arena.race(FLOWS, short, || contender.cycle(sequence))?;
+        let what = format!("{sequence:?}, {family:?} {hook:?}");
+        if sequence == Sequence::Admitted {
+            judge(&what, tally)?;
+            // A thousandth is more than ports or buffers ever cost here.
+            ensure!(
+                tally.sent - tally.served <= tally.sent / 1_000,
+                "{what}: {tally:?}"
+            );
+        } else {
+            println!("{what}: {tally:?}");
+            ensure!(
+                tally.served == 0 && tally.missed == 0 && tally.foreign == 0,
+                "{what}: {tally:?}"
+            );
+            ensure!(tally.sent + tally.refused > 1_000, "{what}: {tally:?}");
+        }
+        ensure!(tally.cycles > 10, "{what}: too few changes: {tally:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn source_ranges_never_drop_the_admitted() -> Result<()> {
+    replace_ranges(Sequence::Admitted)
+}
+
+#[test]
+fn source_ranges_never_admit_the_excluded() -> Result<()> {
+    replace_ranges(Sequence::Excluded)
+}
+
 fn judge(what: &str, tally: Tally) -> Result<()> {
     println!("{what}: {tally:?}");
     ensure!(tally.missed == 0 && tally.foreign == 0, "{what}: {tally:?}");

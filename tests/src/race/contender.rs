@@ -1,14 +1,15 @@
 //! What the engine does under load: each kind of change again and again, as fast as it goes.
 
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
+use ipnet::IpNet;
 use kproxy::engine::Engine;
 use svc_planner::{
     Config,
     object::{Change, Protocol},
-    plan::Transaction,
+    plan::{Family, Transaction},
 };
 
 use super::{Arena, PODS, PORT};
@@ -28,11 +29,19 @@ pub enum Sequence {
     Growth,
     /// A new engine takes the table over, as after a restart, and tidies up.
     TakeOver,
+    /// The address is a load balancer's, and its source ranges are other ones each time; the
+    /// clients are in all of them.
+    Admitted,
+    /// The same, the clients are in none.
+    Excluded,
 }
 
 /// Other Services that come and go, per cycle and in all, in [`Sequence::Growth`].
 const STEP: u16 = 50;
 const MOST: u16 = 2_000;
+/// Number of the Service address that the flooded one has beside the flooded address when that is a
+/// load balancer's.
+const OWN_CLUSTER_IP: u16 = 1_000;
 /// Groups of classes in [`Sequence::Classes`]: two together are more than are kept idle, the third
 /// gives their chains time to go.
 const WINDOWS: usize = 4;
@@ -138,6 +147,10 @@ impl<'a> Contender<'a> {
             Sequence::TakeOver => {
                 self.take_over(number)?;
             }
+            Sequence::Admitted | Sequence::Excluded => {
+                self.restrict(number, sequence == Sequence::Admitted)?;
+                return self.settle();
+            }
         }
         let made = &mut self.made;
         self.engine.sync(|_, transaction| {
@@ -151,6 +164,28 @@ impl<'a> Contender<'a> {
     #[must_use]
     pub const fn made(&self) -> Made {
         self.made
+    }
+
+    /// Makes the flooded address a load balancer's with ranges that were never there before.
+    fn restrict(&mut self, number: usize, admit: bool) -> Result<()> {
+        let ip = self.arena.other_service(OWN_CLUSTER_IP);
+        let service = objects::service(&name(0), ip, &[Protocol::Udp], PORT);
+        let Change::Service(mut service) = service else {
+            bail!("not a Service");
+        };
+        service.load_balancer_ips.push(self.arena.service());
+        let everywhere = self.arena.client_ranges();
+        let number = u32::try_from(number)?;
+        let changing = match self.arena.family() {
+            Family::Ipv4 => IpNet::new(Ipv4Addr::from(0x0b00_0000 | number).into(), 32)?,
+            Family::Ipv6 => IpNet::new(Ipv6Addr::from(u128::from(number) << 64).into(), 128)?,
+        };
+        service.source_ranges.push(changing);
+        if admit {
+            service.source_ranges.extend(everywhere);
+        }
+        self.engine.apply(Change::Service(service));
+        Ok(())
     }
 
     fn take_over(&mut self, number: usize) -> Result<()> {

@@ -11,6 +11,7 @@ use core::{
 use std::time::Instant;
 
 use anyhow::Result;
+use ipnet::IpNet;
 use kproxy::lab::{SINK, Topology};
 use svc_planner::plan::Family;
 
@@ -119,6 +120,17 @@ impl Arena {
     #[must_use]
     pub fn other_pod(&self) -> IpAddr {
         pod(self.family, OTHER_POD)
+    }
+
+    /// Ranges that all sources of the flood are in, from the network and from the node.
+    #[must_use]
+    pub fn client_ranges(&self) -> [IpNet; 2] {
+        let length = match self.family {
+            Family::Ipv4 => 24,
+            Family::Ipv6 => 64,
+        };
+        [client(self.family, 1), node(self.family, 1)]
+            .map(|address| IpNet::new_assert(address, length).trunc())
     }
 
     /// Its family.
