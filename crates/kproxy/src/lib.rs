@@ -12,6 +12,7 @@ pub mod engine;
 pub mod explain;
 pub mod ingest;
 pub mod lab;
+pub mod listeners;
 pub mod lower;
 pub mod manifest;
 pub mod proxy;

@@ -8,6 +8,7 @@ mod demo;
 mod duration;
 mod exit;
 mod explain;
+mod feature_gates;
 mod man;
 mod options;
 mod output;

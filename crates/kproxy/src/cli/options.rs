@@ -1,20 +1,21 @@
 //! Options of more than one command.
 
 use core::hash::BuildHasher as _;
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::hash::RandomState;
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, ValueEnum};
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use smallvec::SmallVec;
 use svc_planner::Config;
-use svc_planner::config::{LocalDetector, NodePortAddresses};
+use svc_planner::config::{LocalDetector, LocalhostNodePorts, NodePortAddresses};
 use svc_planner::object::{Change, Node};
 use svc_planner::plan::Family;
 use tracing_subscriber::filter::LevelFilter;
 
+use super::feature_gates::{self, FeatureGate};
 use super::{Format, Printer};
 use crate::engine::{EngineError, KernelVersion, Netns, STATE_DIR, StateDir, kernel_version};
 
@@ -146,6 +147,11 @@ pub struct ProxyOptions {
     )]
     nodeport_addresses: Vec<NodePortAddress>,
 
+    /// Switches of kube-proxy. KubeProxyNFTablesLocalhostNodePorts: TCP node ports work at loopback
+    /// addresses if --nodeport-addresses names these; all others are rejected there
+    #[arg(long, value_name = "NAME=true|false,…", value_delimiter = ',')]
+    feature_gates: Vec<FeatureGate>,
+
     /// Folder that remembers from one start to the next what the rows in the kernel stand for;
     /// without it each start programs everything anew, beside what is there
     #[arg(long, value_name = "DIR", default_value = STATE_DIR)]
@@ -236,10 +242,41 @@ impl ProxyOptions {
             local,
             bind_address: self.bind_address,
             node_port_addresses: NodePortAddress::all(&self.nodeport_addresses),
+            localhost_node_ports: self.localhost_node_ports(family),
             repeat_lookup: kernel_version()
                 .is_some_and(|version| version < KernelVersion::LOOKUPS_RESTART),
             instance: instance(),
             ..Config::default()
+        }
+    }
+}
+
+impl ProxyOptions {
+    /// What becomes of node ports at loopback addresses. `all` and 0.0.0.0/0 do not name these.
+    fn localhost_node_ports(&self, family: Family) -> LocalhostNodePorts {
+        if !feature_gates::localhost_node_ports(&self.feature_gates) {
+            return LocalhostNodePorts::Off;
+        }
+        let loopback: IpNet = match family {
+            Family::Ipv4 => IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(127, 0, 0, 0), 8)),
+            Family::Ipv6 => IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::LOCALHOST, 128)),
+        };
+        let named = self.nodeport_addresses.iter().any(|word| match word {
+            NodePortAddress::Localhost => true,
+            NodePortAddress::Prefix(net) => loopback.contains(net),
+            NodePortAddress::Primary | NodePortAddress::All => false,
+        });
+        if named {
+            LocalhostNodePorts::Proxied
+        } else {
+            LocalhostNodePorts::Rejected
+        }
+    }
+
+    /// Logs what is asked for and does not exist.
+    pub(super) fn warn(&self) {
+        for name in feature_gates::unknown(&self.feature_gates) {
+            tracing::warn!("--feature-gates: {name} changes nothing");
         }
     }
 }

@@ -4,6 +4,7 @@ use core::str::FromStr;
 use core::time::Duration;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::thread;
 
 use clap::Args;
@@ -13,6 +14,7 @@ use super::duration::duration;
 use super::{CliError, Exit, ProxyOptions, Target};
 use crate::conntrack::Reconciler;
 use crate::engine::{Engine, Saver};
+use crate::listeners::Listeners;
 use crate::proxy::{Periods, Proxy};
 use crate::watch::{AddressWatch, Reader, Signals};
 
@@ -67,6 +69,7 @@ impl FromStr for SourceSpec {
 impl Run {
     pub(super) fn run(self) -> Result<Exit, CliError> {
         let SourceSpec::Dir(folder) = &self.source;
+        self.proxy.warn();
         let netns = self.target.netns();
         let signals = Signals::new().map_err(CliError::Watch)?;
         let mut engine = Engine::open(&netns, |family| self.proxy.config(family))?;
@@ -81,7 +84,13 @@ impl Run {
             folder: folder.clone(),
             error,
         })?;
+        let clock = engine.clock();
         let mut proxy = Proxy::new(engine, Saver::new(state), self.pace.periods());
+        // kube-proxy's measure of health.
+        let (board, patience) = (proxy.board(), self.pace.sync_period.saturating_mul(2));
+        let healthy = move || board.read().is_in_step(clock.now(), patience);
+        let listeners = Listeners::start(&netns, Arc::new(healthy))?;
+        proxy.engine().tell_listeners(listeners.publisher());
         if self.proxy.needs_node() {
             proxy = proxy.awaiting(&node_name);
         }
@@ -93,6 +102,7 @@ impl Run {
         reader.load(|change| proxy.apply(change));
         keep_up(reader, addresses, &mut proxy)?;
         tracing::info!("asked to end; the rules stay");
+        drop(listeners);
         proxy.finish()?;
         reconciler.finish();
         Ok(Exit::Done)

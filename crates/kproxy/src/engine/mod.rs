@@ -45,6 +45,7 @@ use svc_planner::report::{Notice, PortName, Report};
 use svc_planner::{Config, Next, Planner, RestoreError};
 
 use crate::conntrack::Publisher;
+use crate::listeners;
 use crate::lower::{Lowered, key_bytes, nf_family};
 
 /// Name of our tables, the one kube-proxy uses.
@@ -98,6 +99,8 @@ pub struct Engine<T: Transport = Socket> {
     clock: Clock,
     /// Who removes the connections that changes leave behind.
     flows: Option<Publisher>,
+    /// Who listens on ports of the node.
+    listeners: Option<listeners::Publisher>,
 }
 
 #[derive(Debug)]
@@ -175,6 +178,7 @@ impl<T: Transport> Engine<T> {
             lowered: Lowered::default(),
             clock: Clock::start(),
             flows: None,
+            listeners: None,
         }
     }
 
@@ -290,6 +294,11 @@ impl<T: Transport> Engine<T> {
         self.flows = Some(publisher);
     }
 
+    /// Tells what processes are to listen for, after each successful sync of a family.
+    pub fn tell_listeners(&mut self, publisher: listeners::Publisher) {
+        self.listeners = Some(publisher);
+    }
+
     /// Is everything wanted in force, as of the last [`sync`](Self::sync)? What is left to do then
     /// is to tidy up.
     #[must_use]
@@ -398,22 +407,30 @@ impl<T: Transport> Engine<T> {
                 committed.map(|_| Turn::Again)
             }
             Next::WaitUntil(time) => {
-                self.publish_flows(index);
+                self.publish(index);
                 Ok(Turn::Wait(Wait::Until(time)))
             }
             _ => {
-                self.publish_flows(index);
+                self.publish(index);
                 Ok(Turn::Wait(Wait::Change))
             }
         }
     }
 
     /// Tells what a family's transactions brought into force, when there is nothing more to send.
-    fn publish_flows(&mut self, index: usize) {
-        if let (Some(flows), Some(state)) = (&self.flows, self.families.get_mut(index))
+    fn publish(&mut self, index: usize) {
+        let Some(state) = self.families.get_mut(index) else {
+            return;
+        };
+        if let Some(flows) = &self.flows
             && let Some(changes) = state.planner.take_flow_changes()
         {
             flows.publish(state.family, changes);
+        }
+        if let Some(listeners) = &self.listeners
+            && let Some(changes) = state.planner.take_listener_changes()
+        {
+            listeners.publish(state.family, changes);
         }
     }
 

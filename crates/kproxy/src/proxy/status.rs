@@ -41,6 +41,16 @@ pub struct Status {
     pub families: Vec<FamilyStatus>,
 }
 
+impl Status {
+    /// Is every family in step: does no change wait for longer than `patience`? An idle one is.
+    #[must_use]
+    pub fn is_in_step(&self, now: Duration, patience: Duration) -> bool {
+        let late = |since: Duration| now.saturating_sub(since) >= patience;
+        let mut families = self.families.iter();
+        families.all(|family| !family.queued_since.is_some_and(late))
+    }
+}
+
 /// The loop's status, to be read on any thread.
 #[derive(Debug, Clone)]
 pub struct StatusBoard(Arc<Mutex<Status>>);

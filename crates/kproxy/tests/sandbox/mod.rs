@@ -129,6 +129,13 @@ impl Sandbox {
         Running(command.stderr(Stdio::null()).spawn().unwrap())
     }
 
+    /// Starts `kproxy run` on the folder, for the Node that the arguments name.
+    pub(crate) fn run_node(&self, more: &[&str]) -> Running {
+        let source = format!("dir:{}", self.folder().display());
+        let mut command = self.node_command(&["run", "--source", &source]);
+        Running(command.args(more).stderr(Stdio::null()).spawn().unwrap())
+    }
+
     /// The live row of a map.
     pub(crate) fn row(
         &mut self,

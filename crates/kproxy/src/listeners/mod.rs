@@ -1,0 +1,132 @@
+//! What the node itself listens for: load balancers that ask for its health
+//! (`healthCheckNodePort`), and clients of TCP node ports at loopback addresses.
+//!
+//! ```text
+//! engine, after each successful sync ──ListenerChanges──> a thread with a runtime of its own
+//!                                                           │ one HTTP server an address and Service
+//!                                                           │ one TCP proxy a node port
+//!                                                           └─ each in the network namespace given
+//! ```
+//! The sync path never waits for this thread. A port that cannot be listened on is named once,
+//! counted, and tried again every few seconds and after each change; no other port waits for it.
+
+mod affinity;
+mod counters;
+mod family;
+mod health;
+mod localhost;
+mod socket;
+mod task;
+
+pub use counters::{Counters, Totals};
+
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use nix::sched::{CloneFlags, setns};
+use svc_planner::listeners::ListenerChanges;
+use svc_planner::plan::Family;
+use tokio::runtime;
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+
+use self::family::Listening;
+use self::task::Context;
+use crate::engine::{EngineError, FAMILIES, Netns};
+
+/// Is the proxy in step with the cluster? Part of the answer to load balancers.
+pub type Healthy = Arc<dyn Fn() -> bool + Send + Sync>;
+
+/// The thread that listens.
+#[derive(Debug)]
+pub struct Listeners {
+    publisher: Publisher,
+    counters: Arc<Counters>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Where the engine tells what is to be listened for.
+#[derive(Debug, Clone)]
+pub struct Publisher(UnboundedSender<News>);
+
+#[derive(Debug)]
+enum News {
+    Changes(Family, ListenerChanges),
+    Stop,
+}
+
+impl Listeners {
+    /// Starts the thread in a network namespace. It listens for nothing before it is told to, see
+    /// [`publisher`](Self::publisher).
+    ///
+    /// # Errors
+    /// [`EngineError::Netns`], [`EngineError::Thread`].
+    pub fn start(netns: &Netns, healthy: Healthy) -> Result<Self, EngineError> {
+        let netns = netns.open()?;
+        let (sender, news) = mpsc::unbounded_channel();
+        let counters = Arc::<Counters>::default();
+        let context = Arc::new(Context::new(Arc::clone(&counters), healthy));
+        let runtime = runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(EngineError::Thread)?;
+        let thread = thread::Builder::new()
+            .name("listeners".to_owned())
+            .spawn(move || {
+                // Sockets belong to the namespace of the thread that makes them.
+                let entered = netns.map_or(Ok(()), |file| setns(file, CloneFlags::CLONE_NEWNET));
+                match entered {
+                    Ok(()) => runtime.block_on(listen(news, context)),
+                    Err(errno) => tracing::error!("listeners: network namespace: {errno}"),
+                }
+            })
+            .map_err(EngineError::Thread)?;
+        Ok(Self {
+            publisher: Publisher(sender),
+            counters,
+            thread: Some(thread),
+        })
+    }
+
+    /// For [`Engine::tell_listeners`](crate::engine::Engine::tell_listeners).
+    #[must_use]
+    pub fn publisher(&self) -> Publisher {
+        self.publisher.clone()
+    }
+
+    /// What went wrong so far, in numbers.
+    #[must_use]
+    pub fn counters(&self) -> Arc<Counters> {
+        Arc::clone(&self.counters)
+    }
+}
+
+impl Drop for Listeners {
+    /// Closes all listeners and connections.
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.publisher.0.send(News::Stop);
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the listeners' thread panicked");
+        }
+    }
+}
+
+impl Publisher {
+    /// Tells what is in force.
+    pub fn publish(&self, family: Family, changes: ListenerChanges) {
+        if !changes.is_empty() {
+            // Nobody listens any more when the process ends.
+            let _ = self.0.send(News::Changes(family, changes));
+        }
+    }
+}
+
+async fn listen(mut news: UnboundedReceiver<News>, context: Arc<Context>) {
+    let mut families = FAMILIES.map(|family| (family, Listening::new(family, &context)));
+    while let Some(News::Changes(family, changes)) = news.recv().await {
+        for (_, listening) in families.iter_mut().filter(|(it, _)| *it == family) {
+            listening.apply(&changes).await;
+        }
+        context.retry.notify_waiters();
+    }
+}

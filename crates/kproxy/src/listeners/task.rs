@@ -1,0 +1,133 @@
+//! A listener's task: it has the socket and all its connections, and takes them with it.
+
+use core::future::Future;
+use core::net::SocketAddr;
+use core::sync::atomic::AtomicU64;
+use core::time::Duration;
+use std::fmt;
+use std::sync::Arc;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time;
+
+use super::counters::{Counters, count};
+use super::{Healthy, socket};
+
+/// A port that is taken is tried again after this time, or when something changes.
+const RETRY: Duration = Duration::from_secs(5);
+/// Pause after accepting failed, for want of file descriptors.
+const EXHAUSTED: Duration = Duration::from_millis(100);
+
+/// What all tasks share.
+pub(super) struct Context {
+    pub(super) counters: Arc<Counters>,
+    pub(super) healthy: Healthy,
+    /// Something changed: what failed may work now.
+    pub(super) retry: Notify,
+}
+
+impl Context {
+    pub(super) fn new(counters: Arc<Counters>, healthy: Healthy) -> Self {
+        Self {
+            counters,
+            healthy,
+            retry: Notify::new(),
+        }
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context").finish_non_exhaustive()
+    }
+}
+
+/// A task that listens.
+#[derive(Debug)]
+pub(super) struct Task(JoinHandle<()>);
+
+impl Task {
+    /// Listens on `address` for `what` and serves each connection.
+    pub(super) fn spawn<S: Future<Output = ()> + Send + 'static>(
+        plan: Plan,
+        serve: impl Fn(TcpStream) -> S + Send + 'static,
+    ) -> Self {
+        Self(tokio::spawn(async move {
+            let listener = plan.listen().await;
+            accept(&listener, plan.most, serve).await;
+        }))
+    }
+
+    /// Closes the socket and all connections; afterwards the port is free.
+    pub(super) async fn close(self) {
+        self.0.abort();
+        // It was aborted.
+        let _ = self.0.await;
+    }
+}
+
+/// Where to listen.
+pub(super) struct Plan {
+    pub(super) address: SocketAddr,
+    /// For logs.
+    pub(super) what: String,
+    /// Most connections at a time; more wait.
+    pub(super) most: usize,
+    pub(super) context: Arc<Context>,
+    /// Counts failures.
+    pub(super) failures: fn(&Counters) -> &AtomicU64,
+}
+
+impl Plan {
+    async fn listen(&self) -> TcpListener {
+        let Self { address, what, .. } = self;
+        let mut complained = false;
+        loop {
+            // Before the attempt: a change during it is not missed.
+            let retry = self.context.retry.notified();
+            match socket::listener(*address) {
+                Ok(listener) => {
+                    if complained {
+                        tracing::info!("{what}: listens on {address} now");
+                    }
+                    return listener;
+                }
+                Err(error) => {
+                    count((self.failures)(&self.context.counters));
+                    if !complained {
+                        tracing::error!("{what}: cannot listen on {address}: {error}");
+                    }
+                    complained = true;
+                }
+            }
+            // Either is a reason to try again.
+            let _ = time::timeout(RETRY, retry).await;
+        }
+    }
+}
+
+async fn accept<S: Future<Output = ()> + Send + 'static>(
+    listener: &TcpListener,
+    most: usize,
+    serve: impl Fn(TcpStream) -> S,
+) {
+    let mut connections = JoinSet::new();
+    loop {
+        while connections.try_join_next().is_some() {}
+        if connections.len() >= most {
+            connections.join_next().await;
+            continue;
+        }
+        match listener.accept().await {
+            Ok((connection, _)) => {
+                connections.spawn(serve(connection));
+            }
+            Err(error) => {
+                tracing::warn!("accept: {error}");
+                time::sleep(EXHAUSTED).await;
+            }
+        }
+    }
+}
