@@ -254,3 +254,31 @@ fn what_is_hardly_meant_is_said_once() {
         );
     });
 }
+
+#[test]
+fn a_node_whose_ipv6_is_switched_off_is_served() {
+    sandboxed(|mut sandbox| {
+        let mut events = Events::open().unwrap();
+        for scope in ["all", "default"] {
+            let file = format!("/proc/sys/net/ipv6/conf/{scope}/disable_ipv6");
+            std::fs::write(file, "1").unwrap();
+        }
+        let mut web = service("web", "10.96.0.10");
+        web["spec"]["clusterIPs"] = json!(["10.96.0.10", "fd00:10:96::10"]);
+        sandbox.write_json(
+            "all.json",
+            &[
+                node(&["192.0.2.1"], &[]),
+                web,
+                slice("web", &["10.1.0.1"]),
+                slice("web", &["fd00:10:1::1"]),
+            ],
+        );
+        let _running = Running::start(&sandbox, &["--nodeport-addresses=192.0.2.0/24,::/0"]);
+        sandbox.until(&mut events, |it| it.endpoint("10.96.0.10", 80, 0).is_some());
+        let six = Some("[fd00:10:1::1]:8080".to_owned());
+        sandbox.until(&mut events, |it| {
+            it.endpoint("fd00:10:96::10", 80, 0) == six
+        });
+    });
+}

@@ -4,9 +4,11 @@ use core::net::{IpAddr, SocketAddr};
 use std::collections::BTreeMap;
 
 use svc_planner::object::{Change, EndpointSlice, ObjectName, Protocol, Service};
+use svc_planner::plan::Family;
 
 use super::DemoError;
 use crate::{
+    engine::{is_present, present_families},
     lab::{Topology, Transport},
     manifest::Source,
 };
@@ -52,10 +54,12 @@ impl Cluster {
         if let Some(problem) = source.take_problems().into_iter().next() {
             return Err(DemoError::Manifest(problem.to_string().into()));
         }
-        Ok(Self::from_changes(changes))
+        Ok(Self::from_changes(changes, &present_families()))
     }
 
-    fn from_changes(changes: Vec<Change>) -> Self {
+    /// What is of other families is left out.
+    fn from_changes(changes: Vec<Change>, families: &[Family]) -> Self {
+        let has = |address: &IpAddr| families.contains(&family_of(*address));
         let mut node = Vec::new();
         let mut pods = BTreeMap::<Box<str>, Vec<IpAddr>>::new();
         let mut served = Vec::new();
@@ -63,14 +67,14 @@ impl Cluster {
         let mut slices = Vec::new();
         for change in &changes {
             match change {
-                Change::Node(own) => node.extend(own.addresses.iter().copied()),
+                Change::Node(own) => node.extend(own.addresses.iter().copied().filter(has)),
                 Change::Service(service) => services.push(service),
                 Change::EndpointSlice(slice) => slices.push(slice),
                 _ => {}
             }
         }
         for slice in &slices {
-            for (name, address) in pods_of(slice) {
+            for (name, address) in pods_of(slice).filter(|(_, address)| has(address)) {
                 for port in &slice.ports {
                     served.push((name.clone(), transport(port.protocol), port.port));
                 }
@@ -80,6 +84,7 @@ impl Cluster {
         let frontends = services
             .iter()
             .flat_map(|service| frontends_of(service, &slices))
+            .filter(|frontend| has(&frontend.address.ip()))
             .collect();
         Self {
             changes,
@@ -96,7 +101,8 @@ impl Cluster {
             .iter()
             .map(|address| address.parse())
             .collect();
-        let client = client.map_err(|error| DemoError::Manifest(error.to_string().into()))?;
+        let mut client = client.map_err(|error| DemoError::Manifest(error.to_string().into()))?;
+        client.retain(|address| is_present(family_of(*address)));
         let mut builder = Topology::builder()
             .node(self.node.iter().copied())
             .host(CLIENT, client);
@@ -158,10 +164,38 @@ fn frontends_of(service: &Service, slices: &[&EndpointSlice]) -> Vec<Frontend> {
     frontends
 }
 
+const fn family_of(address: IpAddr) -> Family {
+    match address {
+        IpAddr::V4(_) => Family::Ipv4,
+        IpAddr::V6(_) => Family::Ipv6,
+    }
+}
+
 const fn transport(protocol: Protocol) -> Transport {
     match protocol {
         Protocol::Udp => Transport::Udp,
         Protocol::Sctp => Transport::Sctp,
         _ => Transport::Tcp,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_with_one_family_shows_that_one() {
+        let mut source = Source::new(NODE);
+        let mut changes = Vec::new();
+        source.load_text("demo", MANIFESTS.to_owned(), |change| changes.push(change));
+        let both = Cluster::from_changes(changes.clone(), &[Family::Ipv4, Family::Ipv6]);
+        for family in [Family::Ipv4, Family::Ipv6] {
+            let one = Cluster::from_changes(changes.clone(), &[family]);
+            let addresses = one.pods.values().flatten().chain(&one.node);
+            let frontends = one.frontends.iter().map(|it| it.address.ip());
+            let mut addresses = addresses.copied().chain(frontends);
+            assert!(addresses.all(|address| family_of(address) == family));
+            assert_eq!(one.frontends.len() * 2, both.frontends.len());
+        }
     }
 }

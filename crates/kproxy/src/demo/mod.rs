@@ -17,7 +17,7 @@ use thiserror::Error;
 
 use self::cluster::{Cluster, NODE};
 use crate::{
-    engine::{Engine, EngineError, Wait},
+    engine::{Engine, EngineError, Wait, present_families},
     lab::{LabError, Topology, enter_user_namespace},
 };
 
@@ -84,7 +84,7 @@ fn program(topology: &Topology, cluster: &Cluster) -> Result<Programming, DemoEr
         let network: Result<IpNet, _> = network.parse();
         local.push(network.map_err(|error| DemoError::Manifest(error.to_string().into()))?);
     }
-    let mut engine = Engine::new(connection, |family| Config {
+    let mut engine = Engine::for_families(connection, &present_families(), |family| Config {
         node_name: NODE.into(),
         local: local
             .iter()

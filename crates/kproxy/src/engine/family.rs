@@ -14,7 +14,9 @@ pub fn present_families() -> Vec<Family> {
     families.filter(|family| is_present(*family)).collect()
 }
 
-fn is_present(family: Family) -> bool {
+/// Whether the kernel has a family, see [`present_families`].
+#[must_use]
+pub fn is_present(family: Family) -> bool {
     let of = match family {
         Family::Ipv4 => AddressFamily::INET,
         Family::Ipv6 => AddressFamily::INET6,

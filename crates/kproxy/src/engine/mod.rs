@@ -24,7 +24,7 @@ mod timing;
 
 pub use cleanup::cleanup;
 pub use dry_run::{RowChange, WouldChange};
-pub use family::present_families;
+pub use family::{is_present, present_families};
 pub use fault::{EngineError, Trouble};
 pub(crate) use inventory::read as inventory;
 pub use kernel::{KernelVersion, kernel_version};

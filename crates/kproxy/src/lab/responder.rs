@@ -17,6 +17,7 @@ use rustix::{
     io::Errno,
     net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with},
 };
+use svc_planner::plan::Family;
 
 use super::{
     error::{Doing as _, LabError},
@@ -25,6 +26,7 @@ use super::{
     probe::{Answer, Transport},
     sctp,
 };
+use crate::engine::is_present;
 
 type Name = Arc<str>;
 type Served = (Name, Transport, u16);
@@ -152,7 +154,13 @@ fn ring(bell: &UnixDatagram) {
 fn open(transport: Transport, port: u16) -> io::Result<Vec<Socket>> {
     match transport {
         Transport::Tcp => {
-            let listener = TcpListener::bind((Ipv6Addr::UNSPECIFIED, port))?;
+            // An IPv6 listener of std takes IPv4 as well.
+            let any: IpAddr = if is_present(Family::Ipv6) {
+                Ipv6Addr::UNSPECIFIED.into()
+            } else {
+                Ipv4Addr::UNSPECIFIED.into()
+            };
+            let listener = TcpListener::bind((any, port))?;
             listener.set_nonblocking(true)?;
             Ok(vec![Socket::Listener(listener)])
         }
@@ -160,6 +168,9 @@ fn open(transport: Transport, port: u16) -> io::Result<Vec<Socket>> {
             let four = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port))?;
             four.set_nonblocking(true)?;
             setsockopt(&four, sockopt::Ipv4PacketInfo, &true)?;
+            if !is_present(Family::Ipv6) {
+                return Ok(vec![Socket::Udp(four)]);
+            }
             // One per family, as packet information differs; std makes IPv6 sockets dual stack.
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             let six = socket_with(AddressFamily::INET6, SocketType::DGRAM, flags, None)?;
@@ -175,6 +186,9 @@ fn open(transport: Transport, port: u16) -> io::Result<Vec<Socket>> {
             };
             let four = raw(AddressFamily::INET)?;
             setsockopt(&four, sockopt::Ipv4PacketInfo, &true)?;
+            if !is_present(Family::Ipv6) {
+                return Ok(vec![Socket::Sctp(four)]);
+            }
             let six = raw(AddressFamily::INET6)?;
             setsockopt(&six, sockopt::Ipv6RecvPacketInfo, &true)?;
             Ok(vec![Socket::Sctp(four), Socket::Sctp(six)])

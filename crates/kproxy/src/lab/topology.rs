@@ -4,6 +4,8 @@ use core::{
 };
 use std::{collections::HashMap, sync::Arc};
 
+use svc_planner::plan::Family;
+
 use super::{
     error::LabError,
     flow::Flow,
@@ -14,6 +16,7 @@ use super::{
     socket::SourcePorts,
     sysctl,
 };
+use crate::engine::present_families;
 
 /// Name of the host behind the node's default route, which answers for every address that no other
 /// host has. What reaches it has left the node untouched.
@@ -254,6 +257,15 @@ impl Topology {
     }
 }
 
+/// "Any address" of each family that the kernel has, and the node's address as a gateway.
+fn gateways() -> impl Iterator<Item = (IpAddr, IpAddr)> {
+    let families = present_families().into_iter();
+    families.map(|family| match family {
+        Family::Ipv4 => (ANY4, GATEWAY4),
+        Family::Ipv6 => (ANY6, GATEWAY6),
+    })
+}
+
 /// Locally administered Ethernet address of one end of link `number`.
 const fn mac(number: u16, end: u8) -> Mac {
     let [high, low] = number.to_be_bytes();
@@ -303,7 +315,7 @@ fn configure_host(
     for address in addresses {
         netlink.add_address(link, *address)?;
     }
-    for (any, gateway) in [(ANY4, GATEWAY4), (ANY6, GATEWAY6)] {
+    for (any, gateway) in gateways() {
         netlink.add_neighbour(link, gateway, mac(number, 1))?;
         let source = first_of_family(addresses, any);
         if source.is_some() {
@@ -370,7 +382,7 @@ fn add_sink(
         for address in &own {
             netlink.add_address(near, *address)?;
         }
-        for (any, gateway) in [(ANY4, GATEWAY4), (ANY6, GATEWAY6)] {
+        for (any, gateway) in gateways() {
             netlink.add_neighbour(near, gateway, mac(NUMBER, 2))?;
             let Some(source) = first_of_family(&own, any) else {
                 continue;
@@ -398,7 +410,7 @@ fn add_sink(
                 kind,
             })
         };
-        for any in [ANY4, ANY6] {
+        for (any, _) in gateways() {
             add((any, 0), loopback, RouteKind::Local)?;
         }
         // Replies to the others must not be taken for this host's own traffic. They are treated as
