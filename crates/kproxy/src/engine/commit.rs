@@ -19,6 +19,7 @@ impl<T: Transport> Engine<T> {
         index: usize,
         transaction: &Transaction,
     ) -> Result<Option<Applied>, EngineError> {
+        self.before_commit(index, transaction.rows())?;
         let (mut outcome, mut applied) = self.send(index, transaction)?;
         if too_long(&outcome) && !self.split {
             // What may be cut is encoded differently: a set that is new is referenced by name.
@@ -67,7 +68,11 @@ impl<T: Transport> Engine<T> {
         outcome: Outcome,
         messages: u32,
     ) -> Result<bool, EngineError> {
-        let partly = outcome.progress().committed > 0 && !outcome.is_committed();
+        let parts = outcome.progress().committed;
+        let partly = parts > 0 && !outcome.is_committed();
+        if parts > 0 {
+            self.after_commit(index, transaction, parts);
+        }
         match outcome {
             Outcome::Committed(_) => {
                 self.accept(index);
@@ -80,6 +85,7 @@ impl<T: Transport> Engine<T> {
             Outcome::Unknown(unknown) => {
                 let there = self.is_there(transaction);
                 if let Ok(true) = there {
+                    self.after_commit(index, transaction, 1);
                     self.accept(index);
                     return Ok(true);
                 }

@@ -50,6 +50,9 @@ pub enum EngineError {
     /// A thread cannot be started.
     #[error("cannot start a thread: {0}")]
     Thread(#[source] io::Error),
+    /// What others do to the tables cannot be listened to.
+    #[error("cannot listen to nf_tables events: {0}")]
+    Listen(String),
     /// A plan that has no expression in nf_tables.
     #[error("plan cannot be lowered: {0}")]
     Lower(#[from] LowerError),

@@ -14,6 +14,7 @@ mod commit;
 mod dry_run;
 mod family;
 mod fault;
+mod guard;
 mod inventory;
 mod kernel;
 mod netns;
@@ -26,6 +27,7 @@ pub use cleanup::cleanup;
 pub use dry_run::{RowChange, WouldChange};
 pub use family::{is_present, present_families};
 pub use fault::{EngineError, Trouble};
+pub use guard::{Editor, Interference};
 pub(crate) use inventory::read as inventory;
 pub use kernel::{KernelVersion, kernel_version};
 pub use netns::{Netns, NetnsError};
@@ -46,6 +48,8 @@ use svc_planner::{Config, Next, Planner, RestoreError};
 
 use crate::conntrack::Publisher;
 use crate::listeners;
+use self::guard::structure::{self, Structure};
+use self::guard::{Guard, Tended};
 use crate::lower::{Lowered, key_bytes, nf_family};
 
 /// Name of our tables, the one kube-proxy uses.
@@ -101,6 +105,9 @@ pub struct Engine<T: Transport = Socket> {
     flows: Option<Publisher>,
     /// Who listens on ports of the node.
     listeners: Option<listeners::Publisher>,
+    guard: Option<Box<Guard>>,
+    /// Transactions of the guard's that it has not counted yet.
+    repairs: u32,
 }
 
 #[derive(Debug)]
@@ -117,6 +124,8 @@ struct FamilyState {
     suspects: Vec<PortName>,
     /// Committed since the state was saved.
     unsaved: bool,
+    /// What the table was made of when it was gone on with.
+    adopted: Option<Structure>,
 }
 
 /// What a saved state is good for.
@@ -168,6 +177,7 @@ impl<T: Transport> Engine<T> {
                 isolate: false,
                 suspects: Vec::new(),
                 unsaved: false,
+                adopted: None,
             }
         });
         Self {
@@ -179,6 +189,8 @@ impl<T: Transport> Engine<T> {
             clock: Clock::start(),
             flows: None,
             listeners: None,
+            guard: None,
+            repairs: 0,
         }
     }
 
@@ -200,7 +212,7 @@ impl<T: Transport> Engine<T> {
                 }
                 _ => {}
             }
-            self.rebuild(index)?;
+            self.begin_anew(index)?;
         }
         Ok(())
     }
@@ -241,21 +253,22 @@ impl<T: Transport> Engine<T> {
         state: &StateDir,
         which: impl Fn(&FamilyState) -> bool,
     ) -> Result<(), EngineError> {
-        for family in self.families.iter_mut().filter(|it| which(it)) {
-            match family.planner.snapshot() {
-                Some(snapshot) => match state::digest(&mut self.connection, family.family) {
-                    Ok(digest) => {
-                        state.save(family.family, &state::Saved { digest, snapshot })?;
-                    }
-                    // Somebody deleted the table.
-                    Err(error) if error.errno() == Some(Errno::ENOENT) => {
-                        state.remove(family.family);
-                    }
-                    Err(error) => return Err(error.into()),
-                },
-                None => state.remove(family.family),
+        for index in 0..self.families.len() {
+            let Some(family) = self.families.get(index).filter(|it| which(it)) else {
+                continue;
+            };
+            let (name, snapshot) = (family.family, family.planner.snapshot());
+            match (snapshot, self.vouched(index)?) {
+                (Some(snapshot), Some(digest)) => {
+                    state.save(name, &state::Saved { digest, snapshot })?;
+                }
+                // What was saved before will not be believed in, if it does not fit.
+                (Some(_), None) => continue,
+                (None, _) => state.remove(name),
             }
-            family.unsaved = false;
+            if let Some(family) = self.families.get_mut(index) {
+                family.unsaved = false;
+            }
         }
         Ok(())
     }
@@ -270,22 +283,27 @@ impl<T: Transport> Engine<T> {
             return Ok(Restored::Nothing);
         };
         let set = snapshot.state_set();
-        if !self.has_row(family, &set, KeyType::State, &snapshot.state())?
-            || state::digest(&mut self.connection, family)? != digest
-        {
+        if !self.has_row(family, &set, KeyType::State, &snapshot.state())? {
             return Ok(Restored::Other(None));
         }
-        let now = self.clock.now();
-        let Some(state) = self.families.get_mut(index) else {
+        let (now, Some(state)) = (self.clock.now(), self.families.get(index)) else {
             return Ok(Restored::Nothing);
         };
-        match Planner::restore(state.config.clone(), snapshot, now) {
-            Ok(planner) => {
-                state.planner = planner;
-                Ok(Restored::Yes)
-            }
-            Err(error) => Ok(Restored::Other(Some(error))),
+        let (config, seed) = (state.config.clone(), u64::from(state.config.instance));
+        let planner = match Planner::restore(config, snapshot, now) {
+            Ok(planner) => planner,
+            Err(error) => return Ok(Restored::Other(Some(error))),
+        };
+        let found = structure::read(&mut self.connection, family, &planner)?;
+        let found = found.filter(|it| it.digest == digest && it.miscounted(&planner).is_none());
+        if found.is_none() || !self.sample(family, &planner, seed)? {
+            return Ok(Restored::Other(None));
         }
+        if let Some(state) = self.families.get_mut(index) {
+            state.planner = planner;
+            state.adopted = found;
+        }
+        Ok(Restored::Yes)
     }
 
     /// Tells of the connections that changes may leave behind, after each successful sync of a
@@ -385,12 +403,16 @@ impl<T: Transport> Engine<T> {
         index: usize,
         on_applied: &mut impl FnMut(&Applied, &Transaction),
     ) -> Result<Turn, EngineError> {
+        let tended = match self.tend(index)? {
+            Tended::LetGo(until) => return Ok(Turn::Wait(Wait::Until(until))),
+            tended => tended,
+        };
         let planning = Instant::now();
         let now = self.clock.now();
         let Some(state) = self.families.get_mut(index) else {
             return Ok(Turn::Wait(Wait::Change));
         };
-        match state.planner.next(now) {
+        let wait = match state.planner.next(now) {
             Next::Commit(transaction) => {
                 let plan = planning.elapsed();
                 if let Some(flows) = &self.flows {
@@ -404,16 +426,18 @@ impl<T: Transport> Engine<T> {
                 if let Some(state) = self.families.get_mut(index) {
                     state.planner.recycle(transaction);
                 }
-                committed.map(|_| Turn::Again)
+                if committed.is_err() {
+                    self.rest(index)?;
+                }
+                return committed.map(|_| Turn::Again);
             }
-            Next::WaitUntil(time) => {
-                self.publish(index);
-                Ok(Turn::Wait(Wait::Until(time)))
-            }
-            _ => {
-                self.publish(index);
-                Ok(Turn::Wait(Wait::Change))
-            }
+            Next::WaitUntil(time) => Wait::Until(time),
+            _ => Wait::Change,
+        };
+        self.publish(index);
+        match tended {
+            Tended::Wait(until) if !self.rest(index)? => Ok(Turn::Wait(wait.sooner(until))),
+            _ => Ok(Turn::Again),
         }
     }
 
@@ -481,15 +505,24 @@ impl<T: Transport> Engine<T> {
         }
     }
 
+    /// Begins a table anew that is not as the planner believes.
     fn rebuild(&mut self, index: usize) -> Result<(), EngineError> {
+        let begun = self.begin_anew(index)?;
+        self.note_rebuild(index, begun);
+        Ok(())
+    }
+
+    /// Begins a table anew, beside whatever there is in the generation that is returned.
+    fn begin_anew(&mut self, index: usize) -> Result<u32, EngineError> {
+        let generation = self.connection.generation()?;
         let Some(state) = self.families.get_mut(index) else {
-            return Ok(());
+            return Ok(generation);
         };
         // A table that is gone is one with nothing in it.
         let found = inventory::read(&mut self.connection, state.family)?;
         state.planner.rebuild(found.unwrap_or_default());
         state.rebuilt = true;
-        Ok(())
+        Ok(generation)
     }
 }
 

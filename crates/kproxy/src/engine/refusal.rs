@@ -12,6 +12,7 @@ use svc_planner::plan::Transaction;
 use svc_planner::report::PortName;
 
 use super::fault::{Trouble, judge};
+use super::guard::Doubt;
 use super::{Engine, EngineError};
 
 /// So many Service ports refused one after the other, each alone: it is the kernel that fails.
@@ -68,6 +69,11 @@ impl<T: Transport> Engine<T> {
         let error = damage.unwrap_or(first);
         if self.is_rebuilt(index) {
             return Err(fail(error));
+        }
+        match self.doubt(index) {
+            Doubt::Rebuild => {}
+            Doubt::Look => return Ok(()),
+            Doubt::LetGo => return Err(fail(error)),
         }
         tracing::warn!(family = ?transaction.family, "starting over beside the table: {error}");
         self.rebuild(index)

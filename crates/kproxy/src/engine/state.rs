@@ -5,21 +5,17 @@
 //! numbers of elements they had. Handles are never used twice in a table, so whatever was deleted,
 //! flushed or added by somebody else shows.
 
-use core::hash::Hasher as _;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use nft_batch::{Connection, QueryError, Transport};
-use nl_codec::nft::set::SetFlags;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use svc_planner::Snapshot;
 use svc_planner::plan::Family;
 
-use super::{EngineError, Netns, TABLE};
-use crate::lower::nf_family;
+use super::{EngineError, Netns};
 
 /// Default folder for snapshots; gone after a reboot, as the tables are.
 pub const STATE_DIR: &str = "/run/kproxy";
@@ -175,57 +171,4 @@ fn private_file(path: &Path) -> io::Result<File> {
         .truncate(true)
         .mode(0o600)
         .open(path)
-}
-
-/// Condenses names, handles and sizes of all chains, rules and sets of a table.
-pub(super) fn digest<T: Transport>(
-    connection: &mut Connection<T>,
-    family: Family,
-) -> Result<u64, QueryError> {
-    let family = nf_family(family);
-    let mut hasher = Fnv::default();
-    connection.dump_chains(family, TABLE, |chain| {
-        hasher.entry(1, chain.name.map(|name| name.as_bytes()), chain.handle);
-    })?;
-    connection.dump_rules(family, TABLE, None, |rule| {
-        hasher.entry(2, rule.chain.map(|name| name.as_bytes()), rule.handle);
-    })?;
-    connection.dump_sets(family, TABLE, |set| {
-        hasher.entry(3, set.name.map(|name| name.as_bytes()), set.handle);
-        // Told by Linux 6.17 and later. Rules change the number where they may.
-        let is_dynamic = set.flags.is_some_and(|it| it.contains(SetFlags::EVAL));
-        let count = set.count.filter(|_| !is_dynamic);
-        hasher.write_u32(count.unwrap_or_default());
-    })?;
-    Ok(hasher.finish())
-}
-
-/// FNV-1a: the same in every process and release, which std's hashers do not promise.
-struct Fnv(u64);
-
-impl Default for Fnv {
-    fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
-}
-
-impl core::hash::Hasher for Fnv {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
-}
-
-impl Fnv {
-    fn entry(&mut self, kind: u8, name: Option<&[u8]>, handle: Option<u64>) {
-        self.write_u8(kind);
-        self.write(name.unwrap_or_default());
-        self.write_u8(0);
-        self.write_u64(handle.unwrap_or_default());
-    }
 }

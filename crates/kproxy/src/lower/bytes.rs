@@ -20,7 +20,7 @@
 use core::net::IpAddr;
 
 use svc_planner::object::Protocol;
-use svc_planner::plan::{Datum, Family, Key, KeyType, Route};
+use svc_planner::plan::{Datum, EndpointId, Family, Key, KeyType, Route};
 
 /// Longest key: two IPv6 addresses, protocol, port.
 const KEY_MAX: usize = 40;
@@ -159,6 +159,82 @@ pub(super) fn last_key_bytes(family: Family, layout: KeyType, key: &Key) -> Opti
     }
 }
 
+/// The key that has these bytes in a set of single keys; `None` if it is none that we write.
+#[must_use]
+pub fn key_of(family: Family, layout: KeyType, bytes: &[u8]) -> Option<Key> {
+    let mut fields = Fields(bytes);
+    let key = match layout {
+        KeyType::Address => Key::Address(fields.address(family)?),
+        KeyType::Frontend => Key::Frontend {
+            address: fields.address(family)?,
+            protocol: fields.protocol()?,
+            port: fields.port()?,
+        },
+        KeyType::NodePort => Key::NodePort {
+            protocol: fields.protocol()?,
+            port: fields.port()?,
+        },
+        KeyType::Class => Key::Class(fields.host()?),
+        KeyType::Slot => Key::Slot {
+            group: fields.host()?,
+            slot: fields.host()?,
+        },
+        KeyType::Group => Key::Group(fields.host()?),
+        KeyType::EndpointId => Key::EndpointId(EndpointId(fields.host()?)),
+        KeyType::State => Key::State {
+            instance: fields.host()?,
+            sequence: fields.host()?,
+        },
+        KeyType::Hairpin => {
+            let address = fields.address(family)?;
+            fields.address(family)?;
+            Key::Hairpin {
+                address,
+                protocol: fields.protocol()?,
+                port: fields.port()?,
+            }
+        }
+        _ => return None,
+    };
+    // Padding that is not zero, or a hairpin with two addresses, is another key.
+    let same = key_bytes(family, layout, &key)?.as_slice() == bytes;
+    same.then_some(key)
+}
+
+/// Fields of a key, padded to 4 bytes each.
+struct Fields<'a>(&'a [u8]);
+
+impl Fields<'_> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (field, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*field)
+    }
+
+    fn address(&mut self, family: Family) -> Option<IpAddr> {
+        Some(match family {
+            Family::Ipv4 => self.take::<4>()?.into(),
+            Family::Ipv6 => self.take::<16>()?.into(),
+        })
+    }
+
+    fn protocol(&mut self) -> Option<Protocol> {
+        let [number, ..] = self.take::<4>()?;
+        let all = [Protocol::Tcp, Protocol::Udp, Protocol::Sctp];
+        all.into_iter()
+            .find(|protocol| protocol_number(*protocol) == number)
+    }
+
+    fn port(&mut self) -> Option<u16> {
+        let [high, low, ..] = self.take::<4>()?;
+        Some(u16::from_be_bytes([high, low]))
+    }
+
+    fn host(&mut self) -> Option<u32> {
+        self.take().map(u32::from_ne_bytes)
+    }
+}
+
 /// A datum that is plain bytes in a table of `family`; `None` for verdicts and for an address of
 /// the other family.
 #[must_use]
@@ -221,6 +297,53 @@ mod tests {
         expected[16] = 132;
         expected[20..22].copy_from_slice(&[0x12, 0x34]);
         assert_eq!(bytes.as_slice(), expected);
+    }
+
+    #[test]
+    fn keys_are_read_as_they_are_written() {
+        let address = "fd00::1".parse().unwrap();
+        let (protocol, port) = (Protocol::Udp, 53);
+        let frontend = Key::Frontend {
+            address,
+            protocol,
+            port,
+        };
+        let hairpin = Key::Hairpin {
+            address,
+            protocol,
+            port,
+        };
+        let state = Key::State {
+            instance: 7,
+            sequence: 8,
+        };
+        for (layout, key) in [
+            (KeyType::Address, Key::Address(address)),
+            (KeyType::Frontend, frontend),
+            (KeyType::NodePort, Key::NodePort { protocol, port }),
+            (KeyType::Class, Key::Class(1 << 20)),
+            (KeyType::Slot, Key::Slot { group: 1, slot: 2 }),
+            (KeyType::Group, Key::Group(3)),
+            (KeyType::EndpointId, Key::EndpointId(EndpointId(1 << 20))),
+            (KeyType::State, state),
+            (KeyType::Hairpin, hairpin),
+        ] {
+            let bytes = key_bytes(Family::Ipv6, layout, &key).unwrap();
+            let bytes = bytes.as_slice();
+            assert_eq!(key_of(Family::Ipv6, layout, bytes), Some(key));
+            assert_eq!(
+                key_of(Family::Ipv6, layout, &bytes[..bytes.len() - 1]),
+                None
+            );
+            assert_eq!(
+                key_of(Family::Ipv6, layout, &[bytes, &[0; 4]].concat()),
+                None
+            );
+        }
+        let padded = [17, 1, 0, 0, 0, 53, 0, 0];
+        assert_eq!(key_of(Family::Ipv4, KeyType::NodePort, &padded), None);
+        let icmp = [1, 0, 0, 0, 0, 53, 0, 0];
+        assert_eq!(key_of(Family::Ipv4, KeyType::NodePort, &icmp), None);
     }
 
     #[test]

@@ -176,6 +176,25 @@ impl PutElem for Element<'_> {
     }
 }
 
+/// Whether an element holds this datum and nothing more; its key was looked up.
+#[must_use]
+pub fn holds(family: Family, elem: &Elem<'_>, datum: &Datum) -> bool {
+    match (datum, &elem.data) {
+        (Datum::None, None) => true,
+        (Datum::Goto(chain), Some(Data::Verdict(verdict))) => {
+            verdict.code == Some(VerdictCode::GOTO)
+                && verdict
+                    .chain
+                    .is_some_and(|name| name.as_bytes() == chain.as_bytes())
+        }
+        (Datum::Drop, Some(Data::Verdict(verdict))) => verdict.code == Some(VerdictCode::DROP),
+        (datum, Some(Data::Value(value))) => {
+            datum_bytes(family, datum).is_some_and(|bytes| bytes.as_slice() == value.as_bytes())
+        }
+        _ => false,
+    }
+}
+
 /// The datum of an element read from a set with data of type `data`; `None` if it is none that we
 /// write.
 #[must_use]
@@ -258,13 +277,19 @@ mod tests {
             let bytes = datum_bytes(family, &datum).unwrap();
             let value = Data::Value(Value::new(bytes.as_slice()));
             let elem = Elem::mapping(Value::u32_ne(0), value);
-            assert_eq!(datum_of(family, data, &elem), Some(datum));
+            assert_eq!(datum_of(family, data, &elem).as_ref(), Some(&datum));
+            assert!(holds(family, &elem, &datum));
+            assert!(!holds(family, &elem, &Datum::None));
+            assert!(!holds(family, &elem, &Datum::Route(Route(7))));
             assert_eq!(datum_of(family, DataType::Verdict, &elem), None);
         }
         let verdict = Data::Verdict(Verdict::goto("c"));
         let elem = Elem::mapping(Value::u32_ne(0), verdict);
         let read = datum_of(Family::Ipv4, DataType::Verdict, &elem);
         assert_eq!(read, Some(Datum::Goto("c".into())));
+        assert!(holds(Family::Ipv4, &elem, &Datum::Goto("c".into())));
+        assert!(!holds(Family::Ipv4, &elem, &Datum::Goto("d".into())));
+        assert!(!holds(Family::Ipv4, &elem, &Datum::Drop));
         assert_eq!(datum_of(Family::Ipv4, DataType::Route, &elem), None);
     }
 
