@@ -13,7 +13,7 @@ use svc_planner::mailbox::{self, Publisher};
 use super::duration::duration;
 use super::{CliError, Exit, ProxyOptions, Target};
 use crate::conntrack::Reconciler;
-use crate::engine::{Engine, Saver};
+use crate::engine::{Engine, GuardOptions, Netns, Saver};
 use crate::listeners::Listeners;
 use crate::proxy::{Periods, Proxy};
 use crate::watch::{AddressWatch, Reader, Signals};
@@ -100,7 +100,7 @@ impl Run {
         }
         // Straight into the engine: nothing is programmed before everything was read once.
         reader.load(|change| proxy.apply(change));
-        keep_up(reader, addresses, &mut proxy)?;
+        keep_up(reader, addresses, &mut proxy, &netns)?;
         tracing::info!("asked to end; the rules stay");
         drop(listeners);
         proxy.finish()?;
@@ -132,11 +132,20 @@ impl Pace {
 }
 
 /// Reads on threads of their own, programs on this one, until the process is asked to end.
-fn keep_up(reader: Reader, addresses: AddressWatch, proxy: &mut Proxy) -> Result<(), CliError> {
+fn keep_up(
+    reader: Reader,
+    addresses: AddressWatch,
+    proxy: &mut Proxy,
+    netns: &Netns,
+) -> Result<(), CliError> {
     let (running, stop) = UnixStream::pair().map_err(CliError::Watch)?;
     let stop = &stop;
     thread::scope(|scope| {
         let (publisher, mut receiver) = mailbox::open();
+        let bell = receiver.bell();
+        proxy
+            .engine()
+            .guard(netns, GuardOptions::default(), move || bell.ring())?;
         let host = Closing(publisher.clone());
         let listening = thread::Builder::new()
             .name("addresses".to_owned())

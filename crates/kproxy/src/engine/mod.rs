@@ -27,7 +27,7 @@ pub use cleanup::cleanup;
 pub use dry_run::{RowChange, WouldChange};
 pub use family::{is_present, present_families};
 pub use fault::{EngineError, Trouble};
-pub use guard::{Editor, Interference};
+pub use guard::{Editor, GuardOptions, Interference};
 pub(crate) use inventory::read as inventory;
 pub use kernel::{KernelVersion, kernel_version};
 pub use netns::{Netns, NetnsError};
@@ -50,6 +50,7 @@ use crate::conntrack::Publisher;
 use crate::listeners;
 use self::guard::structure::{self, Structure};
 use self::guard::{Guard, Tended};
+use crate::conntrack::Publisher;
 use crate::lower::{Lowered, key_bytes, nf_family};
 
 /// Name of our tables, the one kube-proxy uses.

@@ -280,7 +280,7 @@ mod tests {
             assert_eq!(datum_of(family, data, &elem).as_ref(), Some(&datum));
             assert!(holds(family, &elem, &datum));
             assert!(!holds(family, &elem, &Datum::None));
-            assert!(!holds(family, &elem, &Datum::Route(Route(7))));
+            assert!(!holds(family, &elem, &Datum::Route(Route(0xdead))));
             assert_eq!(datum_of(family, DataType::Verdict, &elem), None);
         }
         let verdict = Data::Verdict(Verdict::goto("c"));

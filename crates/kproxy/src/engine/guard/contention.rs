@@ -3,18 +3,15 @@
 use core::time::Duration;
 use std::collections::VecDeque;
 
-/// So many repairs within [`WINDOW`] are one too many.
+use super::GuardOptions;
+
+/// So many repairs within the window are one too many.
 const REPAIRS: usize = 3;
-/// See [`REPAIRS`]; also for how long it must have been quiet until all is well again.
-const WINDOW: Duration = Duration::from_secs(60);
-/// First pause; each further one is twice as long.
-const PAUSE_FIRST: Duration = Duration::from_secs(10);
-/// Longest pause.
-const PAUSE_LONGEST: Duration = Duration::from_secs(300);
 
 /// Counts repairs and says when to let go for a while.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(super) struct Contention {
+    options: GuardOptions,
     /// Times of the last repairs.
     repairs: VecDeque<Duration>,
     fight: Option<Fight>,
@@ -37,18 +34,26 @@ pub(super) enum Verdict {
 }
 
 impl Contention {
+    pub(super) const fn new(options: GuardOptions) -> Self {
+        Self {
+            options,
+            repairs: VecDeque::new(),
+            fight: None,
+        }
+    }
+
     /// Something was put right.
     pub(super) fn repaired(&mut self, now: Duration) -> Verdict {
         self.calm(now);
         if let Some(fight) = &mut self.fight {
-            fight.pause = PAUSE_LONGEST.min(fight.pause * 2);
+            fight.pause = self.options.longest_pause.min(fight.pause * 2);
             fight.until = now + fight.pause;
             return Verdict::LetGo(fight.until);
         }
         while self
             .repairs
             .front()
-            .is_some_and(|time| *time + WINDOW <= now)
+            .is_some_and(|time| *time + self.options.window <= now)
         {
             self.repairs.pop_front();
         }
@@ -57,11 +62,12 @@ impl Contention {
             return Verdict::Fine;
         }
         self.repairs.clear();
-        let until = now + PAUSE_FIRST;
+        let pause = self.options.first_pause;
+        let until = now + pause;
         self.fight = Some(Fight {
             since: now,
             until,
-            pause: PAUSE_FIRST,
+            pause,
         });
         Verdict::LetGo(until)
     }
@@ -83,7 +89,7 @@ impl Contention {
 
     /// When the fight is over if nothing more happens.
     pub(super) fn calm_at(&self) -> Option<Duration> {
-        self.fight.map(|fight| fight.until + WINDOW)
+        self.fight.map(|fight| fight.until + self.options.window)
     }
 
     /// Since when somebody fights.
@@ -96,13 +102,17 @@ impl Contention {
 mod tests {
     use super::*;
 
+    fn contention() -> Contention {
+        Contention::new(GuardOptions::default())
+    }
+
     const fn at(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
     }
 
     #[test]
     fn repairs_now_and_then_are_no_fight() {
-        let mut contention = Contention::default();
+        let mut contention = contention();
         for round in 0..100 {
             assert_eq!(contention.repaired(at(31 * round)), Verdict::Fine);
         }
@@ -111,7 +121,7 @@ mod tests {
 
     #[test]
     fn the_third_repair_in_a_minute_is_the_last_for_a_while_and_pauses_grow() {
-        let mut contention = Contention::default();
+        let mut contention = contention();
         assert_eq!(contention.repaired(at(100)), Verdict::Fine);
         assert_eq!(contention.repaired(at(101)), Verdict::Fine);
         assert_eq!(contention.repaired(at(102)), Verdict::LetGo(at(112)));
@@ -124,7 +134,7 @@ mod tests {
             let Verdict::LetGo(until) = contention.repaired(now) else {
                 panic!("still a fight");
             };
-            assert!(until - now <= PAUSE_LONGEST);
+            assert!(until - now <= contention.options.longest_pause);
             now = until;
         }
         assert_eq!(contention.since(), Some(at(102)));

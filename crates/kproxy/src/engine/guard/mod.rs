@@ -19,80 +19,63 @@ mod listener;
 mod rows;
 pub(super) mod structure;
 mod tally;
+mod watched;
 
 pub use listener::Editor;
 pub use tally::Interference;
 
 use core::time::Duration;
 
-use nft_batch::{Batch, BatchOptions, Errno, Outcome, SealedBatch, Transport};
-use nl_codec::nft::Table;
-use nl_codec::nft::table::TableFlags;
+use nft_batch::Transport;
+use svc_planner::ExpectedRow;
 use svc_planner::plan::{Family, Transaction};
-use svc_planner::{ExpectedRow, RowCursor};
 
-use self::contention::{Contention, Verdict};
 use self::listener::{Listener, ROWS_MAX, next};
-use self::rows::{Fixed, Fixes};
-use self::structure::Structure;
-use super::{Engine, EngineError, FAMILIES, Netns, TABLE, Wait, inventory};
-use crate::lower::{LowerError, nf_family};
+use self::rows::Fixes;
+use self::watched::Watched;
+use super::{Engine, EngineError, FAMILIES, Netns, TABLE, Wait};
 
 /// A transaction with more rows is not listened to.
 const BULK: usize = 512;
-/// Rows compared at a time: some milliseconds.
-const SLICE: usize = 2048;
-/// Every row is compared once in this time, and in at most a slice's pause more.
-const PASS: Duration = Duration::from_secs(8 * 60);
 /// Rows compared at once when a table is gone on with.
 const SAMPLE: u64 = 512;
-/// When to look again at what could not be read, or without a listener.
-const AGAIN: Duration = Duration::from_millis(50);
+
+/// How to look after the tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GuardOptions {
+    /// In this time every row is compared once, a slice at a time; the last slice may be that late.
+    pub pass: Duration,
+    /// Three repairs in this time are a fight. It is over when nothing was to be put right for as
+    /// long.
+    pub window: Duration,
+    /// For how long a table is left alone then.
+    pub first_pause: Duration,
+    /// Each further pause is twice as long, up to this.
+    pub longest_pause: Duration,
+}
+
+impl Default for GuardOptions {
+    fn default() -> Self {
+        Self {
+            pass: Duration::from_secs(8 * 60),
+            window: Duration::from_secs(60),
+            first_pause: Duration::from_secs(10),
+            longest_pause: Duration::from_secs(300),
+        }
+    }
+}
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Guard {
     listener: Listener,
+    options: GuardOptions,
     /// While the listener is closed: the generation when that was, moved on by our transactions.
     /// Afterwards: the one when it was opened.
     generation: u32,
     /// By index of the engine's families.
     tables: [Watched; FAMILIES.len()],
     rows: Vec<ExpectedRow>,
-}
-
-/// One table.
-#[derive(Debug, Default)]
-struct Watched {
-    /// The family has more to send.
-    busy: bool,
-    /// What the table is made of if nobody but us has changed it since it was read.
-    baseline: Option<Structure>,
-    /// Somebody may have changed that, in this generation at the earliest.
-    structure: Option<u32>,
-    /// Rows that somebody changed: set and key.
-    rows: Vec<(Box<str>, Box<[u8]>)>,
-    /// Any row may have been changed.
-    all_rows: bool,
-    by: Option<Editor>,
-    /// A transaction was refused because of what is in the table, and none was committed since.
-    doubted: bool,
-    /// Something was seen since the last repair: the next one is another one.
-    fresh: bool,
-    /// What others did to chains and rules up to this generation has been dealt with.
-    mended: Option<u32>,
-    /// The same of everything.
-    begun: Option<u32>,
-    pass: Pass,
-    contention: Contention,
-    tally: Interference,
-}
-
-/// A walk over all rows.
-#[derive(Debug, Clone, Copy, Default)]
-struct Pass {
-    cursor: RowCursor,
-    due: Duration,
 }
 
 /// What to do about a transaction that was refused because of what is in the table.
@@ -127,12 +110,13 @@ impl<T: Transport> Engine<T> {
     pub fn guard(
         &mut self,
         netns: &Netns,
+        options: GuardOptions,
         wake: impl Fn() + Send + 'static,
     ) -> Result<(), EngineError> {
         let mut listener = Listener::start(netns, self.connection.port(), wake)?;
         listener.open()?;
         let generation = self.connection.generation()?;
-        let mut tables: [Watched; FAMILIES.len()] = Default::default();
+        let mut tables = FAMILIES.map(|_| Watched::new(options));
         for (table, state) in tables.iter_mut().zip(&mut self.families) {
             table.baseline = state.adopted.take();
             if let Some(found) = table.baseline.as_ref().map(|it| it.generation)
@@ -143,6 +127,7 @@ impl<T: Transport> Engine<T> {
         }
         self.guard = Some(Box::new(Guard {
             listener,
+            options,
             generation,
             tables,
             rows: Vec::new(),
@@ -299,7 +284,12 @@ impl Guard {
     ) -> Result<Tended, EngineError> {
         self.collect();
         let now = engine.clock.now();
-        let Self { tables, rows, .. } = self;
+        let Self {
+            tables,
+            rows,
+            options,
+            ..
+        } = self;
         let (Some(table), Some(state)) = (tables.get_mut(index), engine.families.get(index)) else {
             return Ok(Tended::Wait(Wait::Change));
         };
@@ -316,6 +306,9 @@ impl Guard {
         {
             return Ok(Tended::LetGo(until));
         }
+        if let Some(until) = table.retry.filter(|until| now < *until) {
+            return Ok(Tended::Wait(Wait::Until(until)));
+        }
         if let Some(since) = table.structure {
             return table.inspect(engine, index, since);
         }
@@ -323,7 +316,7 @@ impl Guard {
             return table.mend_sighted(engine, index);
         }
         if table.all_rows || table.pass.due <= now {
-            return table.walk(engine, index, rows);
+            return table.walk(engine, index, options.pass, rows);
         }
         Ok(Tended::Wait(
             Wait::Until(table.pass.due).sooner(table.calm_wait()),
@@ -350,7 +343,8 @@ impl Guard {
             return Ok(false);
         }
         if table.is_suspect() {
-            return Ok(true);
+            let now = engine.clock.now();
+            return Ok(table.retry.is_none_or(|time| time <= now));
         }
         if table.baseline.is_none() {
             table.baseline = structure::read(&mut engine.connection, state.family, &state.planner)?;
@@ -418,6 +412,7 @@ impl Guard {
             table.fresh = true;
             if !is_over(table.mended) {
                 table.structure = table.structure.or(sighting.structure);
+                table.sighted |= sighting.structure.is_some();
             }
             table.rows.extend(sighting.rows);
             table.all_rows |= sighting.more_rows;
@@ -441,295 +436,6 @@ impl Guard {
             table.tally.losses += 1;
             table.suspect(after);
         }
-    }
-}
-
-impl Watched {
-    fn is_suspect(&self) -> bool {
-        self.structure.is_some() || !self.rows.is_empty() || self.all_rows
-    }
-
-    fn suspect(&mut self, after: u32) {
-        self.structure.get_or_insert(next(after));
-        self.all_rows = true;
-        self.fresh = true;
-    }
-
-    /// The table is begun anew; what others did up to a generation does not matter any more.
-    fn begin_anew(&mut self, begun: u32, family: Family, now: Duration) {
-        self.begun = Some(begun);
-        self.tally.rebuilds += 1;
-        self.repaired(family, now);
-        self.baseline = None;
-        self.structure = None;
-        self.rows.clear();
-        self.all_rows = false;
-        self.pass.cursor = RowCursor::default();
-    }
-
-    fn calm_wait(&self) -> Wait {
-        self.contention.calm_at().map_or(Wait::Change, Wait::Until)
-    }
-
-    /// Something is put right. What takes several steps counts once.
-    fn repaired(&mut self, family: Family, now: Duration) {
-        if !core::mem::take(&mut self.fresh) {
-            return;
-        }
-        let first = self.contention.since().is_none();
-        let Verdict::LetGo(until) = self.contention.repaired(now) else {
-            return;
-        };
-        self.tally.fights += u64::from(first);
-        let pause = until.saturating_sub(now).as_secs();
-        let by = self
-            .by
-            .as_ref()
-            .map_or("somebody".to_owned(), ToString::to_string);
-        tracing::error!(
-            "table {family} {TABLE}: {by} keeps changing it, another proxy perhaps; \
-             it is left alone for {pause} s"
-        );
-    }
-
-    fn say(&self, family: Family, what: &str) {
-        let by = self
-            .by
-            .as_ref()
-            .map_or("somebody".to_owned(), ToString::to_string);
-        tracing::warn!("table {family} {TABLE} was changed by {by}: {what}");
-    }
-
-    /// Finds out what became of the table's chains, rules and sets.
-    fn inspect<T: Transport>(
-        &mut self,
-        engine: &mut Engine<T>,
-        index: usize,
-        since: u32,
-    ) -> Result<Tended, EngineError> {
-        let Some(state) = engine.families.get(index) else {
-            return Ok(Tended::Wait(Wait::Change));
-        };
-        let (family, planner) = (state.family, &state.planner);
-        let now = engine.clock.now();
-        let found = structure::read(&mut engine.connection, family, planner)?;
-        let Some(found) = found else {
-            let table = engine
-                .connection
-                .table_info(nf_family(family), TABLE, |_| ());
-            return match table {
-                Err(error) if error.errno() == Some(Errno::ENOENT) => {
-                    self.rebuild(engine, index, "it is gone; making it anew")
-                }
-                // Others change the ruleset all the time.
-                Ok(()) => Ok(Tended::Wait(Wait::Until(now + AGAIN))),
-                Err(error) => Err(error.into()),
-            };
-        };
-        let baseline = self.baseline.take();
-        let baseline = baseline.filter(|it| is_before(it.generation, since));
-        if baseline
-            .as_ref()
-            .is_some_and(|it| it.digest == found.digest)
-        {
-            self.structure = None;
-            self.baseline = baseline;
-            return Ok(Tended::More);
-        }
-        let replaced = |name: &str| match (found.set(name), baseline.as_ref()) {
-            (None, _) => true,
-            (Some(set), Some(before)) => before
-                .set(name)
-                .is_some_and(|before| before.handle != set.handle),
-            (Some(_), None) => false,
-        };
-        let gone = planner.expected_sets().find(|set| replaced(set.name));
-        if let Some(set) = gone.map(|set| set.name.clone()) {
-            let what = format!("set {set} is gone; starting over beside it");
-            return self.rebuild(engine, index, &what);
-        }
-        self.say(family, "putting its chains and rules back in place");
-        if found.dormant {
-            wake_up(engine, family)?;
-        }
-        // The transaction that mends the rules replaces this row.
-        let marker = planner_state(engine, index);
-        let mut fixes = Fixes::new(family);
-        engine.compare(&marker, &mut fixes)?;
-        engine.fix(&fixes)?;
-        let inventory = inventory::read(&mut engine.connection, family)?.unwrap_or_default();
-        if let Some(state) = engine.families.get_mut(index) {
-            state.planner.mend(inventory);
-        }
-        self.structure = None;
-        self.mended = Some(found.generation);
-        self.tally.mends += 1;
-        self.repaired(family, now);
-        Ok(Tended::More)
-    }
-
-    fn rebuild<T: Transport>(
-        &mut self,
-        engine: &mut Engine<T>,
-        index: usize,
-        what: &str,
-    ) -> Result<Tended, EngineError> {
-        let begun = engine.begin_anew(index)?;
-        if let Some(family) = engine.families.get(index).map(|state| state.family) {
-            self.say(family, what);
-            self.begin_anew(begun, family, engine.clock.now());
-        }
-        Ok(Tended::More)
-    }
-
-    /// Puts rows right that somebody changed.
-    fn mend_sighted<T: Transport>(
-        &mut self,
-        engine: &mut Engine<T>,
-        index: usize,
-    ) -> Result<Tended, EngineError> {
-        let Some(family) = engine.families.get(index).map(|state| state.family) else {
-            return Ok(Tended::Wait(Wait::Change));
-        };
-        let mut fixes = Fixes::new(family);
-        for row in core::mem::take(&mut self.rows) {
-            if !engine.compare_sighted(index, &row, &mut fixes)? {
-                let what = format!("rows of {}; starting over beside it", row.0);
-                return self.rebuild(engine, index, &what);
-            }
-        }
-        self.put_right(engine, index, &fixes)
-    }
-
-    /// Compares some rows more.
-    fn walk<T: Transport>(
-        &mut self,
-        engine: &mut Engine<T>,
-        index: usize,
-        rows: &mut Vec<ExpectedRow>,
-    ) -> Result<Tended, EngineError> {
-        let Some(state) = engine.families.get(index) else {
-            return Ok(Tended::Wait(Wait::Change));
-        };
-        let (family, planner) = (state.family, &state.planner);
-        // A walk of its own accord: what it finds nobody has seen.
-        self.fresh |= self.pass.cursor == RowCursor::default() && !self.all_rows;
-        rows.clear();
-        let done = planner.expected_rows(&mut self.pass.cursor, SLICE, rows);
-        let total: u64 = planner
-            .expected_sets()
-            .map(|set| u64::from(set.rows.unwrap_or_default()))
-            .sum();
-        let slices = total.div_ceil(SLICE as u64).max(1);
-        let pause = PASS / u32::try_from(slices).unwrap_or(u32::MAX);
-        self.pass.due = engine.clock.now() + pause;
-        self.tally.compared += rows.len() as u64;
-        let mut fixes = Fixes::new(family);
-        engine.compare(rows, &mut fixes)?;
-        rows.clear();
-        if fixes.rows > 0 {
-            // Where there is one there may be more.
-            self.all_rows = true;
-        }
-        let tended = self.put_right(engine, index, &fixes)?;
-        if !done || self.structure.is_some() {
-            return Ok(self.after_slice(tended));
-        }
-        let hurried = core::mem::take(&mut self.all_rows);
-        self.pass.cursor = RowCursor::default();
-        self.tally.passes += 1;
-        if fixes.rows > 0 {
-            // To be sure that it was the last.
-            self.all_rows = true;
-        }
-        let Some(state) = engine.families.get(index) else {
-            return Ok(tended);
-        };
-        let found = structure::read(&mut engine.connection, family, &state.planner)?;
-        if let Some(set) = found.and_then(|found| found.miscounted(&state.planner)) {
-            let what = format!("surplus rows in {set}; starting over beside it");
-            return self.rebuild(engine, index, &what);
-        }
-        if hurried {
-            tracing::info!("table {family} {TABLE}: all rows compared");
-        }
-        Ok(self.after_slice(tended))
-    }
-
-    fn after_slice(&self, tended: Tended) -> Tended {
-        match tended {
-            Tended::Wait(_) if !self.is_suspect() => {
-                Tended::Wait(Wait::Until(self.pass.due).sooner(self.calm_wait()))
-            }
-            Tended::Wait(_) => Tended::More,
-            tended => tended,
-        }
-    }
-
-    fn put_right<T: Transport>(
-        &mut self,
-        engine: &mut Engine<T>,
-        index: usize,
-        fixes: &Fixes,
-    ) -> Result<Tended, EngineError> {
-        let Some(family) = engine.families.get(index).map(|state| state.family) else {
-            return Ok(Tended::Wait(Wait::Change));
-        };
-        let now = engine.clock.now();
-        if fixes.set_missing {
-            // Its deletion is about to be seen, or was not.
-            let generation = engine.connection.generation()?;
-            self.structure.get_or_insert(generation);
-            return Ok(Tended::More);
-        }
-        match engine.fix(fixes)? {
-            Fixed::Nothing => return Ok(Tended::Wait(Wait::Change)),
-            Fixed::Done => {
-                self.say(family, &format!("{} rows put right", fixes.rows));
-                self.tally.rows += fixes.rows;
-            }
-            Fixed::Refused => {
-                self.say(family, "rows and what they lead to");
-                let generation = engine.connection.generation()?;
-                self.structure.get_or_insert(generation);
-                self.baseline = None;
-                self.all_rows = true;
-            }
-        }
-        self.repaired(family, now);
-        Ok(Tended::More)
-    }
-}
-
-/// The row that marks the state.
-fn planner_state<T: Transport>(engine: &Engine<T>, index: usize) -> Vec<ExpectedRow> {
-    let Some(state) = engine.families.get(index) else {
-        return Vec::new();
-    };
-    let planner = &state.planner;
-    let mut rows = Vec::new();
-    let last = planner.walk_length().saturating_sub(1);
-    planner.expected_rows(&mut planner.walk_from(last), usize::MAX, &mut rows);
-    rows.retain(|row| row.layout == svc_planner::plan::KeyType::State);
-    rows
-}
-
-/// Has a dormant table's base chains hooked again.
-fn wake_up<T: Transport>(engine: &mut Engine<T>, family: Family) -> Result<(), EngineError> {
-    let nf = nf_family(family);
-    let read = engine.connection.table_info(nf, TABLE, |table| table.flags);
-    let flags = read?.unwrap_or(TableFlags::empty());
-    let mut batch = Batch::new(BatchOptions::default());
-    let mut table = Table::named(TABLE);
-    table.flags = Some(flags - TableFlags::DORMANT);
-    batch.add_table(nf, &table).map_err(LowerError::from)?;
-    let mut sealed: SealedBatch = batch.seal();
-    match engine.connection.commit(&mut sealed) {
-        Outcome::Committed(_) => {
-            engine.repairs += 1;
-            Ok(())
-        }
-        other => Err(EngineError::NotCommitted(other.to_string())),
     }
 }
 

@@ -1,0 +1,384 @@
+//! One table that is looked after: what is suspect about it, and how that is put right.
+
+use core::time::Duration;
+
+use nft_batch::{Batch, BatchOptions, Errno, Outcome, Transport};
+use nl_codec::nft::Table;
+use nl_codec::nft::table::TableFlags;
+use svc_planner::plan::{Family, KeyType};
+use svc_planner::{ExpectedRow, RowCursor};
+
+use super::super::{Engine, EngineError, TABLE, Wait, inventory};
+use super::contention::{Contention, Verdict};
+use super::listener::{Editor, next};
+use super::rows::{Fixed, Fixes};
+use super::structure::{self, Structure};
+use super::tally::Interference;
+use super::{GuardOptions, Tended, is_before};
+use crate::lower::{LowerError, nf_family};
+
+/// Rows compared at a time: some milliseconds.
+const SLICE: usize = 2048;
+/// When to look again at what could not be read.
+const AGAIN: Duration = Duration::from_millis(50);
+
+/// One table.
+#[derive(Debug)]
+pub(super) struct Watched {
+    /// The family has more to send.
+    pub(super) busy: bool,
+    /// What the table is made of if nobody but us has changed it since it was read.
+    pub(super) baseline: Option<Structure>,
+    /// Somebody may have changed that, in this generation at the earliest.
+    pub(super) structure: Option<u32>,
+    /// The table could not be read; not before this time again.
+    pub(super) retry: Option<Duration>,
+    /// Somebody was seen to.
+    pub(super) sighted: bool,
+    /// Rows that somebody changed: set and key.
+    pub(super) rows: Vec<(Box<str>, Box<[u8]>)>,
+    /// Any row may have been changed.
+    pub(super) all_rows: bool,
+    pub(super) by: Option<Editor>,
+    /// A transaction was refused because of what is in the table, and none was committed since.
+    pub(super) doubted: bool,
+    /// Something was seen since the last repair: the next one is another one.
+    pub(super) fresh: bool,
+    /// What others did to chains and rules up to this generation has been dealt with.
+    pub(super) mended: Option<u32>,
+    /// The same of everything.
+    pub(super) begun: Option<u32>,
+    pub(super) pass: Pass,
+    pub(super) contention: Contention,
+    pub(super) tally: Interference,
+}
+
+/// A walk over all rows.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Pass {
+    pub(super) cursor: RowCursor,
+    pub(super) due: Duration,
+}
+
+impl Watched {
+    pub(super) fn new(options: GuardOptions) -> Self {
+        Self {
+            busy: false,
+            baseline: None,
+            structure: None,
+            retry: None,
+            sighted: false,
+            rows: Vec::new(),
+            all_rows: false,
+            by: None,
+            doubted: false,
+            fresh: false,
+            mended: None,
+            begun: None,
+            pass: Pass::default(),
+            contention: Contention::new(options),
+            tally: Interference::default(),
+        }
+    }
+
+    pub(super) fn is_suspect(&self) -> bool {
+        self.structure.is_some() || !self.rows.is_empty() || self.all_rows
+    }
+
+    pub(super) fn suspect(&mut self, after: u32) {
+        self.structure.get_or_insert_with(|| next(after));
+        self.all_rows = true;
+        self.fresh = true;
+    }
+
+    /// The table is begun anew; what others did up to a generation does not matter any more.
+    pub(super) fn begin_anew(&mut self, begun: u32, family: Family, now: Duration) {
+        self.begun = Some(begun);
+        self.tally.rebuilds += 1;
+        self.repaired(family, now);
+        self.baseline = None;
+        self.structure = None;
+        self.sighted = false;
+        self.rows.clear();
+        self.all_rows = false;
+        self.pass.cursor = RowCursor::default();
+    }
+
+    pub(super) fn calm_wait(&self) -> Wait {
+        self.contention.calm_at().map_or(Wait::Change, Wait::Until)
+    }
+
+    /// Something is put right. What takes several steps counts once.
+    fn repaired(&mut self, family: Family, now: Duration) {
+        if !core::mem::take(&mut self.fresh) {
+            return;
+        }
+        let first = self.contention.since().is_none();
+        let Verdict::LetGo(until) = self.contention.repaired(now) else {
+            return;
+        };
+        self.tally.fights += u64::from(first);
+        let pause = until.saturating_sub(now).as_secs();
+        let by = self
+            .by
+            .as_ref()
+            .map_or_else(|| "somebody".to_owned(), ToString::to_string);
+        tracing::error!(
+            "table {family} {TABLE}: {by} keeps changing it, another proxy perhaps; \
+             it is left alone for {pause} s"
+        );
+    }
+
+    fn say(&self, family: Family, what: &str) {
+        let by = self
+            .by
+            .as_ref()
+            .map_or_else(|| "somebody".to_owned(), ToString::to_string);
+        tracing::warn!("table {family} {TABLE} was changed by {by}: {what}");
+    }
+
+    /// Finds out what became of the table's chains, rules and sets.
+    pub(super) fn inspect<T: Transport>(
+        &mut self,
+        engine: &mut Engine<T>,
+        index: usize,
+        since: u32,
+    ) -> Result<Tended, EngineError> {
+        let Some(state) = engine.families.get(index) else {
+            return Ok(Tended::Wait(Wait::Change));
+        };
+        let (family, planner) = (state.family, &state.planner);
+        let now = engine.clock.now();
+        let found = structure::read(&mut engine.connection, family, planner)?;
+        let Some(found) = found else {
+            let table = engine
+                .connection
+                .table_info(nf_family(family), TABLE, |_| ());
+            return match table {
+                Err(error) if error.errno() == Some(Errno::ENOENT) => {
+                    self.rebuild(engine, index, "it is gone; making it anew")
+                }
+                // Others change the ruleset all the time.
+                Ok(()) => {
+                    self.retry = Some(now + AGAIN);
+                    Ok(Tended::Wait(Wait::Until(now + AGAIN)))
+                }
+                Err(error) => Err(error.into()),
+            };
+        };
+        self.retry = None;
+        let baseline = self.baseline.take();
+        let baseline = baseline.filter(|it| is_before(it.generation, since));
+        if baseline
+            .as_ref()
+            .is_some_and(|it| it.digest == found.digest)
+        {
+            self.structure = None;
+            self.sighted = false;
+            self.baseline = baseline;
+            return Ok(Tended::More);
+        }
+        let replaced = |name: &str| match (found.set(name), baseline.as_ref()) {
+            (None, _) => true,
+            (Some(set), Some(before)) => before
+                .set(name)
+                .is_some_and(|before| before.handle != set.handle),
+            (Some(_), None) => false,
+        };
+        let gone = planner.expected_sets().find(|set| replaced(set.name));
+        if let Some(set) = gone.map(|set| set.name.clone()) {
+            let what = format!("set {set} is gone; starting over beside it");
+            return self.rebuild(engine, index, &what);
+        }
+        let certain = core::mem::take(&mut self.sighted) || baseline.is_some();
+        if certain {
+            self.say(family, "putting its chains and rules back in place");
+        } else {
+            tracing::info!("table {family} {TABLE}: making sure of its chains and rules");
+        }
+        if found.dormant {
+            wake_up(engine, family)?;
+        }
+        // The transaction that mends the rules replaces this row.
+        let marker = planner_state(engine, index);
+        let mut fixes = Fixes::new(family);
+        engine.compare(&marker, &mut fixes)?;
+        engine.fix(&fixes)?;
+        let inventory = inventory::read(&mut engine.connection, family)?.unwrap_or_default();
+        if let Some(state) = engine.families.get_mut(index) {
+            state.planner.mend(inventory);
+        }
+        self.structure = None;
+        self.mended = Some(found.generation);
+        self.tally.mends += 1;
+        if certain {
+            self.repaired(family, now);
+        }
+        Ok(Tended::More)
+    }
+
+    fn rebuild<T: Transport>(
+        &mut self,
+        engine: &mut Engine<T>,
+        index: usize,
+        what: &str,
+    ) -> Result<Tended, EngineError> {
+        let begun = engine.begin_anew(index)?;
+        if let Some(family) = engine.families.get(index).map(|state| state.family) {
+            self.say(family, what);
+            self.begin_anew(begun, family, engine.clock.now());
+        }
+        Ok(Tended::More)
+    }
+
+    /// Puts rows right that somebody changed.
+    pub(super) fn mend_sighted<T: Transport>(
+        &mut self,
+        engine: &mut Engine<T>,
+        index: usize,
+    ) -> Result<Tended, EngineError> {
+        let Some(family) = engine.families.get(index).map(|state| state.family) else {
+            return Ok(Tended::Wait(Wait::Change));
+        };
+        let mut fixes = Fixes::new(family);
+        for row in core::mem::take(&mut self.rows) {
+            if !engine.compare_sighted(index, &row, &mut fixes)? {
+                let what = format!("rows of {}; starting over beside it", row.0);
+                return self.rebuild(engine, index, &what);
+            }
+        }
+        self.put_right(engine, index, &fixes)
+    }
+
+    /// Compares some rows more.
+    pub(super) fn walk<T: Transport>(
+        &mut self,
+        engine: &mut Engine<T>,
+        index: usize,
+        pass: Duration,
+        rows: &mut Vec<ExpectedRow>,
+    ) -> Result<Tended, EngineError> {
+        let Some(state) = engine.families.get(index) else {
+            return Ok(Tended::Wait(Wait::Change));
+        };
+        let (family, planner) = (state.family, &state.planner);
+        // A walk of its own accord: what it finds nobody has seen.
+        self.fresh |= self.pass.cursor == RowCursor::default() && !self.all_rows;
+        rows.clear();
+        let done = planner.expected_rows(&mut self.pass.cursor, SLICE, rows);
+        let total: u64 = planner
+            .expected_sets()
+            .map(|set| u64::from(set.rows.unwrap_or_default()))
+            .sum();
+        let slices = total.div_ceil(SLICE as u64).max(1);
+        let pause = pass / u32::try_from(slices).unwrap_or(u32::MAX);
+        self.pass.due = engine.clock.now() + pause;
+        self.tally.compared += rows.len() as u64;
+        let mut fixes = Fixes::new(family);
+        engine.compare(rows, &mut fixes)?;
+        rows.clear();
+        if fixes.rows > 0 {
+            // Where there is one there may be more.
+            self.all_rows = true;
+        }
+        let tended = self.put_right(engine, index, &fixes)?;
+        if !done || self.structure.is_some() {
+            return Ok(self.after_slice(tended));
+        }
+        let hurried = core::mem::take(&mut self.all_rows);
+        self.pass.cursor = RowCursor::default();
+        self.tally.passes += 1;
+        if fixes.rows > 0 {
+            // To be sure that it was the last.
+            self.all_rows = true;
+        }
+        let Some(state) = engine.families.get(index) else {
+            return Ok(tended);
+        };
+        let found = structure::read(&mut engine.connection, family, &state.planner)?;
+        if let Some(set) = found.and_then(|found| found.miscounted(&state.planner)) {
+            let what = format!("surplus rows in {set}; starting over beside it");
+            return self.rebuild(engine, index, &what);
+        }
+        if hurried {
+            tracing::info!("table {family} {TABLE}: all rows compared");
+        }
+        Ok(self.after_slice(tended))
+    }
+
+    fn after_slice(&self, tended: Tended) -> Tended {
+        match tended {
+            Tended::Wait(_) if !self.is_suspect() => {
+                Tended::Wait(Wait::Until(self.pass.due).sooner(self.calm_wait()))
+            }
+            Tended::Wait(_) => Tended::More,
+            tended => tended,
+        }
+    }
+
+    fn put_right<T: Transport>(
+        &mut self,
+        engine: &mut Engine<T>,
+        index: usize,
+        fixes: &Fixes,
+    ) -> Result<Tended, EngineError> {
+        let Some(family) = engine.families.get(index).map(|state| state.family) else {
+            return Ok(Tended::Wait(Wait::Change));
+        };
+        let now = engine.clock.now();
+        if fixes.set_missing {
+            // Its deletion is about to be seen, or was not.
+            let generation = engine.connection.generation()?;
+            self.structure.get_or_insert(generation);
+            return Ok(Tended::More);
+        }
+        match engine.fix(fixes)? {
+            Fixed::Nothing => return Ok(Tended::Wait(Wait::Change)),
+            Fixed::Done => {
+                self.say(family, &format!("{} rows put right", fixes.rows));
+                self.tally.rows += fixes.rows;
+            }
+            Fixed::Refused => {
+                self.say(family, "rows and what they lead to");
+                let generation = engine.connection.generation()?;
+                self.structure.get_or_insert(generation);
+                self.baseline = None;
+                self.all_rows = true;
+            }
+        }
+        self.repaired(family, now);
+        Ok(Tended::More)
+    }
+}
+
+/// The row that marks the state.
+fn planner_state<T: Transport>(engine: &Engine<T>, index: usize) -> Vec<ExpectedRow> {
+    let Some(state) = engine.families.get(index) else {
+        return Vec::new();
+    };
+    let planner = &state.planner;
+    let mut rows = Vec::new();
+    let last = planner.walk_length().saturating_sub(1);
+    planner.expected_rows(&mut planner.walk_from(last), usize::MAX, &mut rows);
+    rows.retain(|row| row.layout == KeyType::State);
+    rows
+}
+
+/// Has a dormant table's base chains hooked again.
+fn wake_up<T: Transport>(engine: &mut Engine<T>, family: Family) -> Result<(), EngineError> {
+    let nf = nf_family(family);
+    let read = engine.connection.table_info(nf, TABLE, |table| table.flags);
+    let flags = read?.unwrap_or(TableFlags::empty());
+    let mut batch = Batch::new(BatchOptions::default());
+    let mut table = Table::named(TABLE);
+    table.flags = Some(flags - TableFlags::DORMANT);
+    batch.add_table(nf, &table).map_err(LowerError::from)?;
+    let mut sealed = batch.seal();
+    match engine.connection.commit(&mut sealed) {
+        Outcome::Committed(_) => {
+            engine.repairs += 1;
+            Ok(())
+        }
+        other => Err(EngineError::NotCommitted(other.to_string())),
+    }
+}
