@@ -258,12 +258,15 @@ fn rules_and_chains_are_put_back_without_a_row_moving() {
 #[test]
 fn edited_rows_are_put_right_and_no_others_touched() {
     for (edit, rows) in [
-        ("delete element ip kube-proxy cluster-ips { 10.96.0.7 }", 1),
         (
-            "add element ip kube-proxy cluster-ips { 10.97.0.7, 10.97.0.8 }",
+            "delete element ip kube-proxy cluster-addresses { 10.96.0.7 }",
+            1,
+        ),
+        (
+            "add element ip kube-proxy cluster-addresses { 10.97.0.7, 10.97.0.8 }",
             2,
         ),
-        ("flush set ip kube-proxy cluster-ips", 50),
+        ("flush set ip kube-proxy cluster-addresses", 50),
         ("flush map ip kube-proxy services", 50),
         (
             "flush map ip kube-proxy endpoints; flush map ip kube-proxy services",
@@ -364,7 +367,9 @@ fn address(number: u16) -> [u8; 4] {
 
 fn delete_cluster_ip(connection: &mut Connection, number: u16) {
     commit(connection, |batch| {
-        let set = batch.set(NfFamily::IPV4, TABLE, "cluster-ips").unwrap();
+        let set = batch
+            .set(NfFamily::IPV4, TABLE, "cluster-addresses")
+            .unwrap();
         let key = address(number);
         let elem = Elem::new(Value::new(&key));
         batch.delete_elements(set, [elem]).unwrap();
@@ -375,7 +380,7 @@ fn delete_cluster_ip(connection: &mut Connection, number: u16) {
 #[test]
 fn edits_during_a_load_are_found_afterwards() {
     for edit in [
-        "delete element ip kube-proxy cluster-ips { 10.96.0.7 }",
+        "delete element ip kube-proxy cluster-addresses { 10.96.0.7 }",
         "insert rule ip kube-proxy services drop",
         "flush chain ip kube-proxy services",
     ] {
@@ -423,7 +428,7 @@ fn an_undisturbed_load_is_not_compared() {
         let seen = bench.seen();
         assert_eq!((seen.losses, seen.compared), (0, before.compared));
         // And afterwards the listener listens again.
-        nft("delete element ip kube-proxy cluster-ips { 10.96.0.7 }");
+        nft("delete element ip kube-proxy cluster-addresses { 10.96.0.7 }");
         bench.recover();
         assert_eq!(bench.seen().rows, 1);
     });
@@ -452,7 +457,9 @@ fn a_walk_finds_what_nobody_saw() {
 
         // A surplus row cannot be told from others: it is counted.
         commit(bench.engine.connection(), |batch| {
-            let set = batch.set(NfFamily::IPV4, TABLE, "cluster-ips").unwrap();
+            let set = batch
+                .set(NfFamily::IPV4, TABLE, "cluster-addresses")
+                .unwrap();
             let elem = Elem::new(Value::new(&[10, 97, 0, 1]));
             batch.add_elements(set, [elem]).unwrap();
         });
