@@ -46,11 +46,10 @@ use svc_planner::plan::{Family, Key, KeyType, Transaction};
 use svc_planner::report::{Notice, PortName, Report};
 use svc_planner::{Config, Next, Planner, RestoreError};
 
-use crate::conntrack::Publisher;
-use crate::listeners;
 use self::guard::structure::{self, Structure};
 use self::guard::{Guard, Tended};
 use crate::conntrack::Publisher;
+use crate::listeners;
 use crate::lower::{Lowered, key_bytes, nf_family};
 
 /// Name of our tables, the one kube-proxy uses.
