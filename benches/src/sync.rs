@@ -29,6 +29,13 @@ pub struct Timing {
 }
 
 impl Timing {
+    fn add(&mut self, other: Self) {
+        self.plan += other.plan;
+        self.encode += other.encode;
+        self.commit += other.commit;
+        self.bytes += other.bytes;
+    }
+
     /// All steps together.
     #[must_use]
     pub fn total(&self) -> Duration {
@@ -76,10 +83,7 @@ impl Sync {
         loop {
             match self.step()? {
                 Step::Committed(timing, sealed) => {
-                    sum.plan += timing.plan;
-                    sum.encode += timing.encode;
-                    sum.commit += timing.commit;
-                    sum.bytes += timing.bytes;
+                    sum.add(timing);
                     self.batch = keep(sealed);
                 }
                 Step::Wait(until) => self.clock = until,
@@ -91,17 +95,23 @@ impl Sync {
         }
     }
 
-    /// One transaction, which must be due at once.
+    /// Commits until all that is wanted is in force; what is out of use is not waited for. Time that
+    /// must pass in between does not count.
     ///
     /// # Errors
-    /// When it is not, or is refused.
-    pub fn once(&mut self) -> Result<Timing> {
-        match self.step()? {
-            Step::Committed(timing, sealed) => {
-                self.batch = Some(sealed.reuse());
-                Ok(timing)
+    /// When there is nothing to commit, or a transaction is refused.
+    pub fn complete(&mut self) -> Result<Timing> {
+        let mut sum = Timing::default();
+        loop {
+            match self.step()? {
+                Step::Committed(timing, sealed) => {
+                    sum.add(timing);
+                    self.batch = Some(sealed.reuse());
+                }
+                Step::Wait(until) if !self.planner.is_complete() => self.clock = until,
+                Step::Wait(_) | Step::Idle(_) if sum.bytes > 0 => return Ok(sum),
+                Step::Wait(_) | Step::Idle(_) => bail!("nothing to commit"),
             }
-            Step::Wait(_) | Step::Idle(_) => bail!("nothing to commit"),
         }
     }
 

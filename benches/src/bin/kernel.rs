@@ -8,15 +8,18 @@ use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
+use benches::changes::Kind;
 use benches::cluster::Cluster;
 use benches::stats::{median, ratio, shown};
 use benches::sync::{Sync, Timing, in_kept_netns, in_new_netns, replay};
 use benches::{memory, ruleset};
 use clap::{Parser, Subcommand};
 use nix::sys::resource::{UsageWho, getrusage};
-use svc_planner::object::Change;
 
 const MIB: f64 = 1_048_576.0;
+
+/// Changes of each kind.
+const CHANGES: u32 = 200;
 
 /// Pairs of loads a run: they are short and their ratio is near 1.
 const PAIRS: usize = 3;
@@ -41,7 +44,7 @@ struct Cli {
 enum Bench {
     /// Cold load: plan + encode + commit, beside the same batches replayed and beside `nft -f`
     Load,
-    /// One Service added, one endpoint replaced: at 1,000 Services and at the large cluster
+    /// Single changes of every kind: at 1,000 Services and at the large cluster
     Change,
     /// The whole process `kproxy apply` of a JSON List, beside `nft -f`
     Apply,
@@ -160,61 +163,62 @@ fn load(cli: &Cli, endpoints: u32, missed: &mut Vec<String>) -> Result<()> {
 }
 
 fn change(cli: &Cli, missed: &mut Vec<String>) -> Result<()> {
-    const CHANGES: u32 = 500;
-    let mut medians = Vec::new();
-    for services in [1_000, cli.services] {
-        let cluster = Cluster {
-            services,
-            endpoints: 2,
-        };
-        println!("single changes at {services} Services × 2 (medians of {CHANGES})");
-        let both = in_new_netns(|| {
-            let mut sync = Sync::new()?;
-            sync.apply(cluster.changes());
-            sync.settle(|sealed| Some(sealed.reuse()))?;
-            let mut add = Vec::new();
-            let mut replace = Vec::new();
-            for i in 0..CHANGES {
-                let new = services + i;
-                sync.apply([Change::EndpointSlice(cluster.slice(new))].into_iter());
-                sync.apply([Change::Service(cluster.service(new))].into_iter());
-                add.push(sync.once()?.total());
-                let old = i.wrapping_mul(7919) % services;
-                let other = cluster.slice_at(old, |j| (0xc612_0000 + i * 2 + j).into());
-                sync.apply([Change::EndpointSlice(other)].into_iter());
-                replace.push(sync.once()?.total());
-            }
-            Ok([median(add), median(replace)])
-        })?;
-        println!(
-            "  Service added {}, endpoints replaced {}",
-            shown(both[0]),
-            shown(both[1])
-        );
-        medians.push(both);
-    }
-    for (at, what) in ["Service added", "endpoints replaced"]
-        .into_iter()
-        .enumerate()
-    {
-        let (small, large) = (medians[0][at], medians[1][at]);
-        let factor = ratio(small.max(large), small.min(large));
-        bound(
-            missed,
-            &format!("{what}: larger ÷ smaller median"),
-            factor,
-            1.5,
-            true,
-        );
-        bound(
-            missed,
-            &format!("{what}, ms"),
-            large.as_secs_f64() * 1e3,
-            0.2,
-            true,
-        );
+    let sizes = [1_000, cli.services];
+    println!("single changes at {sizes:?} Services × 2 (medians of {CHANGES}, there and back)");
+    for kind in Kind::ALL {
+        let [small, large] = sizes.map(|services| changes(services, kind));
+        let (small, large) = (small?, large?);
+        for (at, what) in kind.names().into_iter().enumerate() {
+            let (small, large) = (small[at], large[at]);
+            println!("  {what}: {}, {}", shown(small), shown(large));
+            bound(
+                missed,
+                &format!("{what}: larger ÷ smaller median"),
+                ratio(small.max(large), small.min(large)),
+                1.5,
+                true,
+            );
+            bound(
+                missed,
+                &format!("{what}, ms"),
+                large.as_secs_f64() * 1e3,
+                if kind.waits() { 1.0 } else { 0.2 },
+                true,
+            );
+        }
     }
     Ok(())
+}
+
+/// Changes of a kind, one by one, there and back: the medians.
+fn changes(services: u32, kind: Kind) -> Result<[Duration; 2]> {
+    let cluster = Cluster {
+        services,
+        endpoints: 2,
+    };
+    in_new_netns(|| {
+        let mut sync = Sync::new()?;
+        sync.apply(cluster.changes());
+        sync.settle(|sealed| Some(sealed.reuse()))?;
+        let mut taken = [Vec::new(), Vec::new()];
+        for i in 0..CHANGES {
+            let service = match kind {
+                Kind::Service => services + i,
+                _ => i.wrapping_mul(7919) % services,
+            };
+            let before = kind.before(cluster, service);
+            if !before.is_empty() {
+                sync.apply(before.into_iter());
+                sync.settle(|sealed| Some(sealed.reuse()))?;
+            }
+            let ways = [kind.there(cluster, service), kind.back(cluster, service)];
+            for (taken, way) in taken.iter_mut().zip(ways) {
+                sync.apply(way.into_iter());
+                taken.push(sync.complete()?.total());
+            }
+        }
+        Ok(taken.map(median))
+    })
 }
 
 fn apply(cli: &Cli, missed: &mut Vec<String>) -> Result<()> {

@@ -18,7 +18,8 @@ use svc_planner::plan::{Family, Name};
 
 const SERVICES: u8 = 5;
 const SLICES: u8 = 6;
-const PODS: u8 = 8;
+/// Pods, numbered from 1.
+pub(crate) const PODS: u8 = 8;
 const HERE: &str = "here";
 const NODE_PORT: u16 = 30_000;
 
@@ -30,6 +31,9 @@ const PORTS: [(&str, Protocol, u16); 5] = [
     ("dns-tcp", Protocol::Tcp, 53),
     ("sctp", Protocol::Sctp, 80),
 ];
+
+/// Ports of endpoints.
+pub(crate) const TARGET_PORTS: [u16; 2] = [8080, 9090];
 
 /// One thing that happens.
 #[derive(Debug, Clone)]
@@ -187,7 +191,7 @@ fn source_ranges(family: Family) -> impl Strategy<Value = Vec<IpNet>> {
 }
 
 /// A pod is where it is: its node depends on its number alone. The last is on the host's network.
-fn pod(family: Family, number: u8) -> (IpAddr, Option<Box<str>>) {
+pub(crate) fn pod(family: Family, number: u8) -> (IpAddr, Option<Box<str>>) {
     if number == PODS {
         return (address(family, NODE_NET, 1), Some(HERE.into()));
     }
@@ -236,7 +240,7 @@ fn endpoint(family: Family) -> impl Strategy<Value = Endpoint> {
 }
 
 fn slice(family: Family) -> impl Strategy<Value = EndpointSlice> {
-    let ports = vec((0..PORTS.len(), select(vec![8080_u16, 9090])), 1..4);
+    let ports = vec((0..PORTS.len(), select(TARGET_PORTS.to_vec())), 1..4);
     (0..SLICES, 0..SERVICES, ports, vec(endpoint(family), 0..5)).prop_map(
         |(number, service, ports, endpoints)| {
             let mut chosen: Vec<SlicePort> = Vec::new();
