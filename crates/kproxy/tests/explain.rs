@@ -188,6 +188,71 @@ fn endpoints_and_sources() {
     });
 }
 
+/// Source ranges and affinity are told, planned and live.
+#[test]
+fn restricted_and_sticky_services() {
+    sandboxed(|sandbox| {
+        let mut web = service("web", "10.96.0.10");
+        web["spec"]["type"] = json!("LoadBalancer");
+        web["spec"]["loadBalancerSourceRanges"] = json!(["203.0.113.0/24"]);
+        web["spec"]["sessionAffinity"] = json!("ClientIP");
+        web["status"] = json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.80"}]}});
+        sandbox.write_json(
+            "all.json",
+            &[web, slice("web", &["10.244.0.1", "10.244.0.2"])],
+        );
+        sandbox.apply(&["--wait-deferred"]);
+        for more in [&[][..], &["--live"]] {
+            let ask = |from, to| explain(&sandbox, &[&["--from", from, "--to", to], more].concat());
+            let (code, outside) = ask("198.51.100.5", "192.0.2.80:80");
+            assert_eq!(code, 6, "{outside:#}");
+            let why = outside["why"].as_str().unwrap();
+            assert!(
+                why.contains("198.51.100.5 is not in the loadBalancerSourceRanges"),
+                "{why}"
+            );
+            assert!(why.contains("default/web"), "{why}");
+            let (code, inside) = ask("203.0.113.9", "192.0.2.80:80");
+            assert_eq!(code, 0, "{inside:#}");
+            assert_eq!(
+                inside["endpoints"].as_array().unwrap().len(),
+                2,
+                "{inside:#}"
+            );
+            assert!(
+                inside["service"]["route"]["group"].as_u64().is_some(),
+                "{inside:#}"
+            );
+            assert_eq!(inside["service"]["affinity"], 10_800, "{inside:#}");
+            let notes = inside["notes"].to_string();
+            assert!(notes.contains("session affinity"), "{notes}");
+        }
+    });
+}
+
+/// Node ports at loopback addresses, by what becomes of them.
+#[test]
+fn loopback_addresses() {
+    sandboxed(|sandbox| {
+        write_cluster(&sandbox);
+        let args = ["--from", "127.0.0.1", "--to", "127.0.0.1:30080"];
+        let (code, answer) = explain(&sandbox, &args);
+        assert_eq!(
+            (code, &answer["from_this_node"]),
+            (4, &json!(true)),
+            "{answer:#}"
+        );
+        let gate = "--feature-gates=KubeProxyNFTablesLocalhostNodePorts=true";
+        let (code, answer) = explain(&sandbox, &[&args[..], &[gate]].concat());
+        assert_eq!(code, 5, "{answer:#}");
+        let why = answer["why"].as_str().unwrap();
+        assert!(why.contains("not served at loopback addresses"), "{why}");
+        let named = [gate, "--nodeport-addresses=primary,localhost"];
+        let (code, answer) = explain(&sandbox, &[&args[..], &named].concat());
+        assert_eq!(code, 4, "{answer:#}");
+    });
+}
+
 #[test]
 fn text_says_the_same() {
     sandboxed(|sandbox| {

@@ -6,11 +6,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use svc_planner::fake::Host;
-use svc_planner::object::Protocol;
+use svc_planner::object::{Change, Protocol};
 
 use super::{CliError, Exit, ProxyOptions, Results, Target, load};
 use crate::engine;
 use crate::explain::{self, Known, LiveState, Planned, Question, StateSource};
+use crate::watch::AddressWatch;
 
 /// Say what becomes of a new connection, and why
 ///
@@ -56,7 +57,7 @@ pub(super) struct Explain {
     #[arg(long)]
     live: bool,
 
-    /// Addresses of this node besides those of its Node object
+    /// Addresses of this node besides those of its Node object and, with --live, of its interfaces
     #[arg(long, value_name = "IP,…", value_delimiter = ',')]
     host_address: Vec<IpAddr>,
 
@@ -84,13 +85,19 @@ impl Explain {
         }
         let family = question.family();
         let mut planned = Planned::new(|family| self.proxy.config(family));
-        let host = self.host_address.clone();
-        load(&self.filename, &self.proxy, host, |change| {
+        let mut addresses = self.host_address;
+        if self.live {
+            let watch = AddressWatch::new(&self.target.netns());
+            let found = watch.and_then(|mut watch| watch.read());
+            addresses.extend(found.map_err(CliError::Addresses)?);
+        }
+        load(&self.filename, &self.proxy, addresses.clone(), |change| {
             planned.apply(change);
         })?;
+        addresses.extend_from_slice(planned.objects().node_addresses());
+        planned.apply(Change::HostAddresses(addresses.clone()));
         planned.settle(family)?;
-        let node_addresses = planned.objects().node_addresses().iter().copied();
-        let host = Host::new(node_addresses.chain(self.host_address));
+        let host = Host::new(addresses);
         let mut live = None;
         if self.live {
             let mut connection = engine::connect(&self.target.netns())?;

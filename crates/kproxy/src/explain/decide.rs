@@ -93,14 +93,17 @@ fn hit(question: &Question, outcomes: &[(Outcome, f64)], known: &Known<'_>) -> O
         _ => false,
     };
     let steps = outcomes.iter().flat_map(|(outcome, _)| &outcome.trace);
-    let (key, found) = steps.clone().find_map(|step| match step {
+    let rows = steps.filter_map(|step| match step {
         Step::Lookup {
             key,
             found: Some(found),
             ..
         } if of_destination(key) => Some((*key, found)),
         _ => None,
-    })?;
+    });
+    // The row that leads on says more than one that restricts.
+    let leads = |(_, found): &(Key, &Datum)| matches!(found, Datum::Route(_));
+    let (key, found) = rows.clone().find(leads).or_else(|| rows.clone().next())?;
     let route = match found {
         Datum::Route(route) => Some(RouteNumbers {
             class: route.class(),

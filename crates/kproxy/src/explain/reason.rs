@@ -89,6 +89,13 @@ fn stopped(
         return "no rule says why".to_owned();
     };
     let to = question.to.ip();
+    let at_loopback = |it: &Statement| matches!(it, Statement::Daddr { invert: false, .. });
+    if to.is_loopback() && rule.statements.iter().any(at_loopback) {
+        return format!(
+            "node ports of {} are not served at loopback addresses",
+            protocol(question.protocol)
+        );
+    }
     match deciding_set(rule) {
         Some("reject-services" | "reject-nodeports") => {
             format!("no endpoint of {name} is ready, on any node")
@@ -154,6 +161,12 @@ fn untouched(question: &Question, known: &Known<'_>) -> String {
             kind_text(holder.kind),
             of_services(&holders),
             protocol(question.protocol),
+        );
+    }
+    if to.is_loopback() {
+        return format!(
+            "node ports at loopback addresses are not translated: {to} is answered by what listens \
+             there, for TCP by kproxy itself (--feature-gates, --nodeport-addresses localhost)"
         );
     }
     if known.host.is_local(&to) {
