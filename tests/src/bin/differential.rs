@@ -33,7 +33,7 @@ fn main() -> Result<()> {
         scenario_files(&cli.scenario)?
     };
     let mut campaign = Campaign::start()?;
-    campaign.scenarios(&files)?;
-    campaign.random(cli.random, cli.seed)?;
+    campaign.scenarios(&files);
+    campaign.random(cli.random, cli.seed);
     campaign.finish(cli.all)
 }

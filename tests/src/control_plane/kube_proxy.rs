@@ -23,8 +23,10 @@ use svc_planner::plan::{Family, Key, KeyType};
 use super::{ControlPlane, TOKEN, find, relay::Relay};
 use crate::{folder::Folder, program::Program};
 
-/// Where the API server listens, and where a node finds it.
+/// Where the API server listens.
 const SERVER: &str = "127.0.0.1:6443";
+/// Where a node finds it: a port that no host of a scenario answers on.
+const RELAYED: &str = "127.0.0.1:16443";
 /// Where kube-proxy serves its metrics.
 const METRICS: &str = "127.0.0.1:10249";
 /// kube-proxy's map of frontends that have endpoints.
@@ -60,7 +62,10 @@ impl KubeProxy {
     /// When it is missing or cannot be started.
     pub fn start(control: &ControlPlane, node: &Namespace, settings: Settings) -> Result<Self> {
         let folder = Folder::new()?;
-        let relay = Relay::start(node, control.namespace(), SERVER.parse()?)?;
+        let relay = Relay::start(
+            (node, RELAYED.parse()?),
+            (control.namespace(), SERVER.parse()?),
+        )?;
         let program = launch(node, &settings, &folder)?;
         Ok(Self {
             program,
@@ -268,7 +273,7 @@ fn launch(node: &Namespace, settings: &Settings, folder: &Folder) -> Result<Prog
     let access = json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "it",
         "clusters": [{"name": "it", "cluster": {
-            "server": format!("https://{SERVER}"), "insecure-skip-tls-verify": true}}],
+            "server": format!("https://{RELAYED}"), "insecure-skip-tls-verify": true}}],
         "users": [{"name": "it", "user": {"token": TOKEN}}],
         "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}]
     });

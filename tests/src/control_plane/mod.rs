@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   namespace "control plane"              namespace of a node
-//!   etcd ── kube-apiserver ── Client       kube-proxy ── 127.0.0.1:6443
+//!   etcd ── kube-apiserver ── Client       kube-proxy ── 127.0.0.1:16443
 //!                  └─────────── Relay ─────────────────────────┘
 //! ```
 //! No link joins the two: a relay carries kube-proxy's connections, so that the node is wired as it

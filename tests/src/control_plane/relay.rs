@@ -14,7 +14,7 @@ use std::{
 use anyhow::{Context as _, Result};
 use kproxy::lab::{Namespace, NamespaceRef};
 
-/// A listener in one namespace whose connections lead to the same address in another.
+/// A listener in one namespace whose connections lead to an address in another.
 #[derive(Debug)]
 pub(super) struct Relay {
     at: SocketAddr,
@@ -24,9 +24,14 @@ pub(super) struct Relay {
 }
 
 impl Relay {
-    /// Listens on `at` in `from`, connects to `at` in `to`.
-    pub(super) fn start(from: &Namespace, to: &Namespace, at: SocketAddr) -> Result<Self> {
-        let listener = from.run(move || TcpListener::bind(at))??;
+    /// Listens on `at` in `from`, connects to `server` in `to`.
+    pub(super) fn start(
+        (from, at): (&Namespace, SocketAddr),
+        (to, server): (&Namespace, SocketAddr),
+    ) -> Result<Self> {
+        let listener = from
+            .run(move || TcpListener::bind(at))?
+            .with_context(|| format!("listen on {at}"))?;
         let ended = Arc::new(AtomicBool::new(false));
         let (stop, target) = (Arc::clone(&ended), to.handle());
         let thread = thread::Builder::new()
@@ -41,7 +46,7 @@ impl Relay {
                         return;
                     }
                     // A connection that fails is the client's to try again.
-                    let _ = accepted.and_then(|near| carry(near, TcpStream::connect(at)?));
+                    let _ = accepted.and_then(|near| carry(near, TcpStream::connect(server)?));
                 }
             })
             .context("start a thread")?;

@@ -45,55 +45,62 @@ impl Campaign {
         })
     }
 
-    /// Runs scenario files, each for both families.
-    ///
-    /// # Errors
-    /// When one is malformed, or a program fails.
-    pub fn scenarios(&mut self, files: &[PathBuf]) -> Result<()> {
+    /// Runs scenario files, each for both families. One that cannot be run is a failure, too.
+    pub fn scenarios(&mut self, files: &[PathBuf]) {
         for file in files {
             for family in FAMILIES {
-                let started = Instant::now();
-                let trial = Trial::read(file, family)?;
-                let report = run(&self.control, &trial, &self.excuses)
-                    .with_context(|| format!("{} ({family})", trial.name))?;
-                println!(
-                    "{} ({family}): {} compared, {} excused, {} differ, {} objects refused, {:.1} s",
-                    trial.name,
-                    report.compared,
-                    report.excused,
-                    report.differences.len(),
-                    report.refused.len(),
-                    started.elapsed().as_secs_f32()
-                );
-                for refused in &report.refused {
-                    println!("  refused by the API server: {refused}");
+                if let Err(error) = self.scenario(file, family) {
+                    self.fail(format!("{} ({family}): {error:#}", file.display()));
                 }
-                self.count(&report);
-                let differences = report.differences.iter();
-                self.failures.extend(differences.map(ToString::to_string));
             }
+        }
+    }
+
+    fn scenario(&mut self, file: &Path, family: Family) -> Result<()> {
+        let started = Instant::now();
+        let trial = Trial::read(file, family)?;
+        let report = run(&self.control, &trial, &self.excuses)?;
+        println!(
+            "{} ({family}): {} compared, {} excused, {} differ, {} objects refused, {:.1} s",
+            trial.name,
+            report.compared,
+            report.excused,
+            report.differences.len(),
+            report.refused.len(),
+            started.elapsed().as_secs_f32()
+        );
+        for refused in &report.refused {
+            println!("  refused by the API server: {refused}");
+        }
+        self.count(&report);
+        for difference in &report.differences {
+            self.fail(difference.to_string());
         }
         Ok(())
     }
 
+    /// Says it at once, as a run is long, and again at the end.
+    fn fail(&mut self, failure: String) {
+        println!("{failure}");
+        self.failures.push(failure);
+    }
+
     /// Runs `count` made-up histories; `seed` makes the first, the number after it the next. One
     /// that shows a difference is made smaller.
-    ///
-    /// # Errors
-    /// When a program fails.
-    pub fn random(&mut self, count: u64, seed: u64) -> Result<()> {
+    pub fn random(&mut self, count: u64, seed: u64) {
         for seed in seed..seed.saturating_add(count) {
             let started = Instant::now();
             let before = self.compared;
             let family = FAMILIES[usize::from(seed % 2 == 1)];
-            self.history(seed, family)?;
+            if let Err(error) = self.history(seed, family) {
+                self.fail(format!("random, seed {seed} ({family}): {error:#}"));
+            }
             println!(
                 "random, seed {seed} ({family}): {} compared, {:.1} s",
                 self.compared - before,
                 started.elapsed().as_secs_f32()
             );
         }
-        Ok(())
     }
 
     fn history(&mut self, seed: u64, family: Family) -> Result<()> {
@@ -135,8 +142,7 @@ impl Campaign {
                 differences.collect::<Vec<_>>().join("\n")
             }
         };
-        self.failures
-            .push(format!("random, seed {seed} ({family}): {found}"));
+        self.fail(format!("random, seed {seed} ({family}): {found}"));
         Ok(())
     }
 
