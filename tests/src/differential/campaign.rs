@@ -6,7 +6,7 @@ use std::{
     time::Instant,
 };
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use proptest::{
     strategy::{Strategy as _, ValueTree as _},
     test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner},
