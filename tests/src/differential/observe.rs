@@ -54,7 +54,24 @@ impl Outcomes {
             answered |= matches!(verdict, Verdict::Answered(_));
             outcomes.insert(describe(topology, check, &verdict));
         }
-        Ok(Self(outcomes))
+        Ok(Self(outcomes).stuck(check))
+    }
+}
+
+impl Outcomes {
+    /// One endpoint of those that a client may stick to stands for any of them.
+    fn stuck(self, check: &Check) -> Self {
+        let only = self.0.first().filter(|_| self.0.len() == 1);
+        let source = only.and_then(|outcome| {
+            check
+                .sticks_to
+                .iter()
+                .find_map(|(host, port)| outcome.strip_prefix(&format!("{host} {port} from ")))
+        });
+        match source {
+            Some(source) => Self::once(&format!("one of them from {source}")),
+            None => self,
+        }
     }
 }
 

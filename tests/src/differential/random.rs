@@ -310,6 +310,7 @@ impl Clusters {
                     from: from.to_owned(),
                     to,
                     tries,
+                    sticks_to: Vec::new(),
                 });
             }
         }

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, path::Path};
 use anyhow::Result;
 use kproxy::lab::Transport;
 
-use crate::scenario::{Family, NodeSpec, Opened, Scenario, Target};
+use crate::scenario::{Expected, Family, NodeSpec, Opened, Scenario, Target};
 
 /// See the module.
 #[derive(Debug, Clone)]
@@ -53,6 +53,8 @@ pub struct Check {
     pub to: Target,
     /// How often.
     pub tries: usize,
+    /// The client sticks to one endpoint: which of these it is, is chance.
+    pub sticks_to: Vec<(String, u16)>,
 }
 
 impl Trial {
@@ -79,6 +81,10 @@ impl Trial {
                 .into_iter()
                 .map(|case| Check {
                     tries: case.expect.tries(),
+                    sticks_to: match case.expect {
+                        Expected::Endpoints(endpoints) if case.same || case.still => endpoints,
+                        _ => Vec::new(),
+                    },
                     id: case.id,
                     from: case.from,
                     to: case.to,

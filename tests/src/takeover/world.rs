@@ -138,6 +138,7 @@ impl World {
                         from: from.to_owned(),
                         to: written.parse()?,
                         tries: TRIES,
+                        sticks_to: Vec::new(),
                     };
                     let outcomes = Outcomes::of(&self.topology, &check, PATIENCE)?;
                     observed.insert(check.id, outcomes);
