@@ -21,13 +21,22 @@ pub struct Frontend {
     pub port: u16,
 }
 
+/// Who serves a frontend.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Served {
+    /// Its endpoints, sorted. All that serve count, whatever policy, topology and their termination
+    /// say about new connections.
+    pub by: Arc<[SocketAddr]>,
+    /// It is a ClusterIP: no host has that address.
+    pub at_cluster_ip: bool,
+}
+
 /// What has come into force since the last time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FlowChanges {
     /// UDP (if so configured, SCTP) frontends that are new or served by other endpoints than
-    /// before, with those endpoints, sorted. All that serve count, whatever policy, topology and
-    /// their termination say about new connections.
-    pub serving: Vec<(Frontend, Arc<[SocketAddr]>)>,
+    /// before.
+    pub serving: Vec<(Frontend, Served)>,
     /// Frontends of these protocols that are none any more, with the endpoints that their rows led
     /// to in the end.
     pub gone: Vec<(Frontend, Vec<SocketAddr>)>,

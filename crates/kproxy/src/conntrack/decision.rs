@@ -8,6 +8,7 @@ use svc_planner::object::Protocol;
 /// | its destination | stale if |
 /// |---|---|
 /// | is a UDP frontend | nobody who serves that serves it: another endpoint, a former one, or never translated |
+/// | came from a ClusterIP's port that is a UDP frontend | never translated: a reply made it, and is no reply any more |
 /// | was one until lately | one of its former endpoints serves it; at an address also: never translated |
 /// | is a TCP address or node port since lately | never translated, and nothing but a SYN was seen |
 /// | is anything else | never |
@@ -27,6 +28,12 @@ pub fn verdict(frontends: &Frontends, entry: &Entry) -> bool {
     }
     if let Some(serving) = frontends.serving(entry.protocol, entry.to) {
         return serving.binary_search(&entry.served_by).is_err();
+    }
+    if untranslated
+        && entry.is_source_untranslated()
+        && frontends.is_cluster_ip(entry.protocol, entry.from)
+    {
+        return true;
     }
     frontends
         .former(entry.protocol, entry.to)

@@ -16,10 +16,14 @@ use svc_planner::object::Protocol;
 pub struct Entry {
     /// Protocol.
     pub protocol: Protocol,
+    /// Source of the original direction: the client.
+    pub from: SocketAddr,
     /// Destination of the original direction: what the client asked for.
     pub to: SocketAddr,
     /// Source of the reply direction: who serves it. Translation of the source leaves it alone.
     pub served_by: SocketAddr,
+    /// Destination of the reply direction: the client, or what its source was translated to.
+    pub replies_to: SocketAddr,
     /// Of TCP, a SYN was sent, and nothing else seen.
     pub syn_sent: bool,
     /// In the zone all connections are in that no rule put elsewhere.
@@ -39,11 +43,13 @@ pub(super) struct Key {
 impl Entry {
     /// An entry of the default zone; for tests and tools.
     #[must_use]
-    pub fn new(protocol: Protocol, to: SocketAddr, served_by: SocketAddr) -> Self {
+    pub fn new(protocol: Protocol, [from, to]: [SocketAddr; 2], served_by: SocketAddr) -> Self {
         Self {
             protocol,
+            from,
             to,
             served_by,
+            replies_to: from,
             syn_sent: false,
             default_zone: true,
             key: Key::default(),
@@ -61,16 +67,13 @@ impl Entry {
         let zone = conn.zone.or(orig.zone).or(reply.zone);
         Some(Self {
             protocol,
+            from: SocketAddr::new(orig.src()?, proto.src_port?),
             to: SocketAddr::new(orig.dst()?, proto.dst_port?),
             served_by: SocketAddr::new(reply.src()?, reply.proto?.src_port?),
+            replies_to: SocketAddr::new(reply.dst()?, reply.proto?.dst_port?),
             syn_sent: state == Some(TcpState::SYN_SENT),
             default_zone: zone.unwrap_or(0) == 0,
-            key: Key {
-                orig,
-                zone: conn.zone,
-                // Without it a later connection with the same tuple might be meant.
-                id: Some(conn.id?),
-            },
+            key: Key::of(conn)?,
         })
     }
 
@@ -79,9 +82,55 @@ impl Entry {
     pub fn is_untranslated(&self) -> bool {
         self.served_by == self.to
     }
+
+    /// Whether its source was left as well.
+    pub(super) fn is_source_untranslated(&self) -> bool {
+        self.replies_to == self.from
+    }
+
+    /// Of an entry without any translation, the key that one in the other direction would have.
+    pub(super) fn reverse(&self) -> Option<Key> {
+        Some(Key {
+            orig: Tuple::new(self.protocol as u8, self.to, self.from)?,
+            ..self.key
+        })
+    }
 }
 
 impl Key {
+    /// Of a decoded connection, if it has a number.
+    pub(super) fn of(conn: &Conn<'_>) -> Option<Self> {
+        Some(Self {
+            orig: conn.orig?,
+            zone: conn.zone,
+            // Without it a later connection with the same tuple might be meant.
+            id: Some(conn.id?),
+        })
+    }
+
+    /// Whether its original direction is the way back of the other's.
+    pub(super) fn is_reverse_of(&self, other: &Self) -> bool {
+        let ends = |tuple: &Tuple| {
+            let ports = tuple.proto?;
+            Some((
+                ports.number?,
+                SocketAddr::new(tuple.src()?, ports.src_port?),
+                SocketAddr::new(tuple.dst()?, ports.dst_port?),
+            ))
+        };
+        match (ends(&self.orig), ends(&other.orig)) {
+            (Some((protocol, from, to)), Some(other)) => other == (protocol, to, from),
+            _ => false,
+        }
+    }
+
+    /// The request for the entry that packets of its original direction belong to by now.
+    pub(super) fn successor(&self) -> Conn<'static> {
+        let mut conn = Conn::with_orig(self.orig);
+        conn.zone = self.zone;
+        conn
+    }
+
     /// The request that deletes it.
     pub(super) fn conn(&self) -> Conn<'static> {
         let mut conn = Conn::with_orig(self.orig);
@@ -118,6 +167,24 @@ mod tests {
             (request.orig, request.reply, request.id),
             (conn().orig, None, Some(7))
         );
+    }
+
+    #[test]
+    fn the_way_back_is_recognised() {
+        let key = Entry::of(&conn(), Protocol::Udp).unwrap().key;
+        let mut back = key;
+        back.orig = Tuple::new(
+            17,
+            "10.96.0.10:53".parse().unwrap(),
+            "10.0.0.9:4000".parse().unwrap(),
+        )
+        .unwrap();
+        assert!(back.is_reverse_of(&key) && key.is_reverse_of(&back));
+        assert!(!key.is_reverse_of(&key));
+        back.orig.proto.get_or_insert_default().number = Some(6);
+        assert!(!back.is_reverse_of(&key));
+        assert!(!Key::default().is_reverse_of(&key));
+        assert_eq!(key.successor().id, None);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use svc_planner::object::Protocol;
 
 use super::ConntrackError;
 use super::entry::{Entry, Key};
-use super::scope::Ports;
+use super::scope::{Query, Select};
 
 /// The kernel fills dump datagrams up to 32 KiB.
 const RECV_LEN: usize = 64 << 10;
@@ -63,18 +63,22 @@ impl<T: Transport> Exchange<T> {
         }
     }
 
-    /// Begins to dump the entries of a protocol that are to `ports`; of TCP only those without a
-    /// reply, where the kernel can tell (Linux 5.17).
-    pub(super) fn dump(
-        &mut self,
-        protocol: Protocol,
-        ports: Ports,
-    ) -> Result<Dump<'_, T>, ConntrackError> {
+    /// Begins to dump the entries that are asked for; of TCP only those without a reply, where the
+    /// kernel can tell (Linux 5.17).
+    pub(super) fn dump(&mut self, query: Query) -> Result<Dump<'_, T>, ConntrackError> {
+        let Query { protocol, select } = query;
         let mut tuple = Tuple::default().with_protocol(protocol as u8);
         let mut flags = FilterFlags::PROTO;
-        if let Ports::One(port) = ports {
-            tuple = tuple.with_dst_port(port);
-            flags |= FilterFlags::DST_PORT;
+        match select {
+            Select::All => {}
+            Select::To(port) => {
+                tuple = tuple.with_dst_port(port);
+                flags |= FilterFlags::DST_PORT;
+            }
+            Select::From(port) => {
+                tuple = tuple.with_src_port(port);
+                flags |= FilterFlags::SRC_PORT;
+            }
         }
         let mut filter = Filter::default();
         filter.orig = Some(flags);
@@ -122,6 +126,50 @@ impl<T: Transport> Exchange<T> {
             self.acks(first, count, &mut total)?;
         }
         Ok(total)
+    }
+
+    /// Hands to `each` the place of a key and the entry that packets of its original direction
+    /// belong to by now, in whichever direction, if there is one.
+    pub(super) fn find(
+        &mut self,
+        keys: &[Key],
+        mut each: impl FnMut(usize, &Conn<'_>),
+    ) -> Result<(), ConntrackError> {
+        let mut place = 0;
+        for keys in keys.chunks(BATCH) {
+            let first = self.seq.wrapping_add(1);
+            let mut cursor = SliceCursor::new(&mut self.request);
+            for key in keys {
+                self.seq = self.seq.wrapping_add(1);
+                let head = Head::ct(CtMsg::GET, self.family).with_seq(self.seq);
+                put_message(&mut cursor, &head, &key.successor())?;
+            }
+            let len = cursor.written().len();
+            self.send(len)?;
+            let mut left = keys.len();
+            while left > 0 {
+                let datagram = self.receive()?;
+                let bytes = self.recv.get(..datagram.len).unwrap_or_default();
+                for msg in Messages::new(bytes) {
+                    let msg = msg?;
+                    let offset = usize::try_from(msg.header.seq.wrapping_sub(first));
+                    let Some(offset) = offset.ok().filter(|offset| *offset < keys.len()) else {
+                        continue;
+                    };
+                    left = left.saturating_sub(1);
+                    match Control::decode(&msg)? {
+                        None => each(place + offset, &msg.nfnetlink()?.body()?),
+                        Some(Control::Ack(ack)) => match ack.error {
+                            None | Some(Errno::ENOENT) => {}
+                            Some(errno) => return Err(ConntrackError::Kernel(errno)),
+                        },
+                        Some(_) => {}
+                    }
+                }
+            }
+            place += keys.len();
+        }
+        Ok(())
     }
 
     fn acks(&mut self, first: u32, count: u32, total: &mut Deleted) -> Result<(), ConntrackError> {

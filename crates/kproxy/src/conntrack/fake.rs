@@ -29,6 +29,9 @@ struct Table {
     opened: usize,
     /// Nothing can be deleted.
     busy: bool,
+    /// So many deletions are followed by a late reply, which makes the entry anew, the other way
+    /// round.
+    late_replies: u32,
 }
 
 /// What goes wrong with the next dump.
@@ -89,6 +92,10 @@ impl Fake {
         all.map(|conn| source(conn).to_string()).collect()
     }
 
+    pub(super) fn set_late_replies(&self, count: u32) {
+        self.0.lock().unwrap().late_replies = count;
+    }
+
     pub(super) fn set_busy(&self, busy: bool) {
         self.0.lock().unwrap().busy = busy;
     }
@@ -121,16 +128,14 @@ impl FakeSocket {
         let wanted = filter.orig.unwrap().proto.unwrap();
         for conn in &table.entries {
             let proto = conn.orig.unwrap().proto.unwrap();
-            let to_port = wanted.dst_port.is_none() || wanted.dst_port == proto.dst_port;
-            if wanted.number != proto.number || !to_port {
+            let agrees = |wanted: Option<u16>, port| wanted.is_none() || wanted == port;
+            let is_meant = wanted.number == proto.number
+                && agrees(wanted.dst_port, proto.dst_port)
+                && agrees(wanted.src_port, proto.src_port);
+            if !is_meant {
                 continue;
             }
-            let mut head = Head::ct(CtMsg::NEW, Family::IPV4).with_seq(seq);
-            (head.flags, head.port) = (flags, PORT);
-            let mut bytes = [0; 512];
-            let mut cursor = SliceCursor::new(&mut bytes);
-            put_message(&mut cursor, &head, conn).unwrap();
-            self.replies.push_back(Ok(cursor.written().to_vec()));
+            self.replies.push_back(Ok(entry(seq, flags, conn)));
         }
         self.replies.push_back(Ok(control(MsgType::DONE, seq, 0)));
         if matches!(self.fault, Some(Fault::Replaced)) {
@@ -140,25 +145,47 @@ impl FakeSocket {
         }
     }
 
-    fn delete(&mut self, seq: u32, wanted: &Conn<'_>) {
-        let mut table = self.fake.0.lock().unwrap();
-        let before = table.entries.len();
-        let errno = if table.busy {
-            Errno::EBUSY
-        } else {
-            table
-                .entries
-                .retain(|conn| (conn.orig, conn.id) != (wanted.orig, wanted.id));
-            Errno::ENOENT
+    fn find(&mut self, seq: u32, wanted: &Conn<'_>) {
+        let table = self.fake.0.lock().unwrap();
+        let is_meant = |conn: &&Conn<'_>| [conn.orig, conn.reply].contains(&wanted.orig);
+        let reply = match table.entries.iter().find(is_meant) {
+            Some(conn) => entry(seq, Flags::empty(), conn),
+            None => control(MsgType::ERROR, seq, Errno::ENOENT.0),
         };
-        let error = if table.entries.len() < before {
-            0
-        } else {
-            errno.0
+        self.replies.push_back(Ok(reply));
+    }
+
+    fn delete(&mut self, seq: u32, wanted: &Conn<'_>) {
+        let table = &mut *self.fake.0.lock().unwrap();
+        let is_meant = |conn: &Conn<'_>| (conn.orig, conn.id) == (wanted.orig, wanted.id);
+        let errno = match table.entries.iter().position(is_meant) {
+            None => Errno::ENOENT.0,
+            Some(_) if table.busy => Errno::EBUSY.0,
+            Some(place) => {
+                let mut conn = table.entries.remove(place);
+                if table.late_replies > 0 {
+                    table.late_replies -= 1;
+                    if conn.id < Some(1000) {
+                        (conn.orig, conn.reply) = (conn.reply, conn.orig);
+                    }
+                    conn.id = conn.id.map(|id| id + 1000);
+                    table.entries.push(conn);
+                }
+                0
+            }
         };
         self.replies
-            .push_back(Ok(control(MsgType::ERROR, seq, error)));
+            .push_back(Ok(control(MsgType::ERROR, seq, errno)));
     }
+}
+
+fn entry(seq: u32, flags: Flags, conn: &Conn<'_>) -> Vec<u8> {
+    let mut head = Head::ct(CtMsg::NEW, Family::IPV4).with_seq(seq);
+    (head.flags, head.port) = (flags, PORT);
+    let mut bytes = [0; 512];
+    let mut cursor = SliceCursor::new(&mut bytes);
+    put_message(&mut cursor, &head, conn).unwrap();
+    cursor.written().to_vec()
 }
 
 fn control(kind: MsgType, seq: u32, errno: i32) -> Vec<u8> {
@@ -188,7 +215,10 @@ impl Transport for FakeSocket {
             let msg = msg.unwrap();
             let conn: Conn<'_> = msg.nfnetlink().unwrap().body().unwrap();
             match msg.header.kind.as_ct() {
-                Some(CtMsg::GET) => self.dump(msg.header.seq, &conn),
+                Some(CtMsg::GET) if msg.header.flags.contains(Flags::DUMP) => {
+                    self.dump(msg.header.seq, &conn);
+                }
+                Some(CtMsg::GET) => self.find(msg.header.seq, &conn),
                 Some(CtMsg::DELETE) => self.delete(msg.header.seq, &conn),
                 other => panic!("{other:?}"),
             }

@@ -1,10 +1,9 @@
 //! What serves what, as was last told.
 
 use core::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 
 use foldhash::{HashMap, HashSet};
-use svc_planner::flows::{FlowChanges, Frontend};
+use svc_planner::flows::{FlowChanges, Frontend, Served};
 use svc_planner::object::Protocol;
 
 use super::news::News;
@@ -13,7 +12,7 @@ use super::scope::Scope;
 /// The frontends of one family.
 #[derive(Debug, Default)]
 pub struct Frontends {
-    serving: HashMap<Frontend, Arc<[SocketAddr]>>,
+    serving: HashMap<Frontend, Served>,
     /// Addresses of this host that serve node ports.
     node_ports: HashSet<IpAddr>,
     recent: Recent,
@@ -95,7 +94,7 @@ impl Frontends {
             }
             let before = self.serving.remove(&frontend);
             let (former, told) = recent.gone.entry(frontend).or_default();
-            former.extend(before.iter().flat_map(|endpoints| endpoints.iter()));
+            former.extend(before.iter().flat_map(|served| served.by.iter()));
             former.extend(note.former);
             *told = since;
         }
@@ -149,7 +148,7 @@ impl Frontends {
             let served = self.node_ports.contains(&to.ip());
             served.then(|| self.serving.get(&node_port(protocol, to)))?
         });
-        serving.map(|endpoints| &**endpoints)
+        serving.map(|served| &*served.by)
     }
 
     /// Who served a destination that was a frontend until lately.
@@ -167,11 +166,17 @@ impl Frontends {
         let key = node_port(protocol, to);
         let gone = self.recent.gone.get(&key);
         let gone = gone.map(|(endpoints, _)| Endpoints::Gone(endpoints));
-        let moved = || Some(Endpoints::Serving(self.serving.get(&key)?));
+        let moved = || Some(Endpoints::Serving(&self.serving.get(&key)?.by));
         Some(Former {
             endpoints: gone.or_else(moved)?,
             is_node_port: true,
         })
+    }
+
+    /// Whether this is a ClusterIP with a port that is served.
+    pub(super) fn is_cluster_ip(&self, protocol: Protocol, address: SocketAddr) -> bool {
+        let served = self.serving.get(&at_address(protocol, address));
+        served.is_some_and(|served| served.at_cluster_ip)
     }
 
     /// Whether a TCP destination is a frontend since lately.

@@ -12,6 +12,7 @@
 //! holds.
 
 mod counters;
+mod cut;
 mod decision;
 mod entry;
 mod error;

@@ -1,10 +1,9 @@
 //! What was told and not yet taken, coalesced: as much as there are frontends, not as changes.
 
 use core::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 
 use foldhash::{HashMap, HashSet};
-use svc_planner::flows::{FlowChanges, Frontend};
+use svc_planner::flows::{FlowChanges, Frontend, Served};
 
 /// What is new.
 #[derive(Debug, Default)]
@@ -18,7 +17,7 @@ pub(super) struct News {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Note {
     /// Who serves it; `None` if it is none any more.
-    pub(super) serving: Option<Arc<[SocketAddr]>>,
+    pub(super) serving: Option<Served>,
     /// Who served it before it went.
     pub(super) former: Vec<SocketAddr>,
 }
@@ -34,13 +33,13 @@ impl News {
         for (frontend, endpoints) in changes.gone {
             let note = self.frontends.entry(frontend).or_default();
             if let Some(served) = note.serving.take() {
-                note.former.extend_from_slice(&served);
+                note.former.extend_from_slice(&served.by);
             }
             note.former.extend(endpoints);
             self.appeared.remove(&frontend);
         }
-        for (frontend, endpoints) in changes.serving {
-            self.frontends.entry(frontend).or_default().serving = Some(endpoints);
+        for (frontend, served) in changes.serving {
+            self.frontends.entry(frontend).or_default().serving = Some(served);
         }
         self.appeared.extend(changes.appeared);
         if changes.node_ports.is_some() {
@@ -60,6 +59,13 @@ mod tests {
         port: 30_053,
     };
 
+    fn by(last: u8) -> Served {
+        Served {
+            by: [socket(last)].into(),
+            at_cluster_ip: false,
+        }
+    }
+
     fn socket(last: u8) -> SocketAddr {
         SocketAddr::from(([10, 0, 0, last], 53))
     }
@@ -69,7 +75,7 @@ mod tests {
         let mut news = News::default();
         assert!(news.is_empty());
         news.add(FlowChanges {
-            serving: vec![(DNS, Arc::from([socket(1)]))],
+            serving: vec![(DNS, by(1))],
             ..FlowChanges::default()
         });
         news.add(FlowChanges {
@@ -82,13 +88,12 @@ mod tests {
             former,
         };
         assert_eq!(news.frontends[&DNS], gone);
-        let now: Arc<[_]> = Arc::from([socket(3)]);
         news.add(FlowChanges {
-            serving: vec![(DNS, Arc::clone(&now))],
+            serving: vec![(DNS, by(3))],
             node_ports: Some(vec![]),
             ..FlowChanges::default()
         });
-        assert_eq!(news.frontends[&DNS].serving, Some(now));
+        assert_eq!(news.frontends[&DNS].serving, Some(by(3)));
         assert_eq!(news.node_ports, Some(vec![]));
     }
 }

@@ -5,13 +5,13 @@ use std::time::Instant;
 
 use nft_batch::Transport;
 use rustix::time::{ClockId, clock_gettime};
-use svc_planner::object::Protocol;
 
 use super::counters::Totals;
+use super::cut::Cuts;
 use super::entry::Entry;
-use super::exchange::Exchange;
+use super::exchange::{Deleted, Exchange};
 use super::mailbox::Mailbox;
-use super::scope::{Ports, Scope};
+use super::scope::{Query, Scope};
 use super::{ConntrackError, Frontends, verdict};
 
 /// The sockets of a pass; one dumps while the other deletes.
@@ -27,6 +27,8 @@ pub(super) struct Pass<'p, T> {
     pub(super) sockets: &'p mut Sockets<T>,
     pub(super) frontends: &'p mut Frontends,
     pub(super) mailbox: &'p Mailbox,
+    pub(super) cuts: &'p mut Cuts,
+    pub(super) number: u64,
     /// Buffer, empty before and after.
     pub(super) stale: &'p mut Vec<Entry>,
     /// Rests so many times the CPU time it takes, until there is something new.
@@ -40,28 +42,27 @@ impl<T: Transport> Pass<'_, T> {
         let begin = Instant::now();
         let mut rested = Duration::ZERO;
         let result = scope
-            .protocols()
-            .try_for_each(|(protocol, ports)| self.look_through(protocol, ports, &mut rested));
+            .queries()
+            .try_for_each(|query| self.look_through(query, &mut rested))
+            .and_then(|()| self.cuts.verify(&mut self.sockets.delete, self.number))
+            .and_then(|deleted| note(&mut self.totals, deleted));
         self.stale.clear();
         self.totals.busy += begin.elapsed().saturating_sub(rested);
         result
     }
 
-    fn look_through(
-        &mut self,
-        protocol: Protocol,
-        ports: Ports,
-        rested: &mut Duration,
-    ) -> Result<(), ConntrackError> {
+    fn look_through(&mut self, query: Query, rested: &mut Duration) -> Result<(), ConntrackError> {
         let Self {
             sockets,
             frontends,
             mailbox,
+            cuts,
+            number,
             stale,
             rests,
             totals,
         } = self;
-        let mut dump = sockets.dump.dump(protocol, ports)?;
+        let mut dump = sockets.dump.dump(query)?;
         loop {
             let cpu = cpu_time();
             stale.clear();
@@ -78,12 +79,20 @@ impl<T: Transport> Pass<'_, T> {
                     frontends.take(news);
                     stale.retain(|entry| verdict(frontends, entry));
                 }
-                let deleted = sockets.delete.delete(stale.iter().map(|it| &it.key))?;
-                totals.deleted += deleted.deleted;
-                totals.not_deleted += deleted.refused;
-                if let Some(errno) = deleted.error {
-                    return Err(ConntrackError::Kernel(errno));
+                for entry in stale.iter().filter(|entry| entry.is_untranslated()) {
+                    let key = if frontends.serving(query.protocol, entry.to).is_some() {
+                        Some(entry.key)
+                    } else if frontends.is_cluster_ip(query.protocol, entry.from) {
+                        entry.reverse()
+                    } else {
+                        None
+                    };
+                    if let Some(key) = key {
+                        cuts.note(key, *number);
+                    }
                 }
+                let deleted = sockets.delete.delete(stale.iter().map(|it| &it.key))?;
+                note(totals, deleted)?;
             }
             if !more {
                 return Ok(());
@@ -97,6 +106,15 @@ impl<T: Transport> Pass<'_, T> {
                 *rested += resting.elapsed();
             }
         }
+    }
+}
+
+fn note(totals: &mut Totals, deleted: Deleted) -> Result<(), ConntrackError> {
+    totals.deleted += deleted.deleted;
+    totals.not_deleted += deleted.refused;
+    match deleted.error {
+        Some(errno) => Err(ConntrackError::Kernel(errno)),
+        None => Ok(()),
     }
 }
 

@@ -1,5 +1,5 @@
 //! Which entries the kernel is asked for: those of the protocols concerned, and if one port only is
-//! concerned, those to that port. Addresses are compared here: the kernel's filter takes IPv6
+//! concerned, those to and from that port. Addresses are compared here: the kernel's filter takes IPv6
 //! addresses for a match that differ (Linux 6.18, `ctnetlink_filter_match_tuple`).
 
 use svc_planner::object::Protocol;
@@ -12,9 +12,27 @@ pub(super) struct Scope {
     sctp: Ports,
 }
 
-/// Destination ports.
+/// Entries that the kernel is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Query {
+    pub(super) protocol: Protocol,
+    pub(super) select: Select,
+}
+
+/// By the ports of the original direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Select {
+    /// All.
+    All,
+    /// To this port.
+    To(u16),
+    /// From this port.
+    From(u16),
+}
+
+/// Ports of frontends.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Ports {
+enum Ports {
     /// None.
     #[default]
     None,
@@ -50,15 +68,25 @@ impl Scope {
         }
     }
 
-    /// Protocols with something to look for.
-    pub(super) fn protocols(self) -> impl Iterator<Item = (Protocol, Ports)> {
-        [
+    /// What to ask the kernel for, one after the other.
+    pub(super) fn queries(self) -> impl Iterator<Item = Query> {
+        let protocols = [
             (Protocol::Udp, self.udp),
             (Protocol::Sctp, self.sctp),
             (Protocol::Tcp, self.tcp),
-        ]
-        .into_iter()
-        .filter(|(_, ports)| *ports != Ports::None)
+        ];
+        protocols.into_iter().flat_map(|(protocol, ports)| {
+            let queries = match ports {
+                Ports::None => [None, None],
+                Ports::All => [Some(Select::All), None],
+                Ports::One(port) => {
+                    let back = protocol != Protocol::Tcp;
+                    [Some(Select::To(port)), back.then_some(Select::From(port))]
+                }
+            };
+            let queries = queries.into_iter().flatten();
+            queries.map(move |select| Query { protocol, select })
+        })
     }
 }
 
@@ -84,10 +112,12 @@ mod tests {
             (Protocol::Tcp, 80),
         ]);
         let other = Scope::of([(Protocol::Tcp, 81)]);
-        let all: Vec<_> = scope.with(other).protocols().collect();
-        assert_eq!(
-            all,
-            [(Protocol::Udp, Ports::One(53)), (Protocol::Tcp, Ports::All)]
-        );
+        let query = |protocol, select| Query { protocol, select };
+        assert!(scope.with(other).queries().eq([
+            query(Protocol::Udp, Select::To(53)),
+            query(Protocol::Udp, Select::From(53)),
+            query(Protocol::Tcp, Select::All),
+        ]));
+        assert_eq!(Scope::default().queries().count(), 0);
     }
 }

@@ -12,6 +12,7 @@ use nft_batch::{OpenError, Transport};
 use svc_planner::plan::Family;
 
 use super::counters::{Counters, Totals};
+use super::cut::Cuts;
 use super::entry::Entry;
 use super::exchange::Exchange;
 use super::mailbox::Mailbox;
@@ -59,6 +60,7 @@ pub(super) struct Worker<T, F> {
     frontends: Frontends,
     sockets: Option<Sockets<T>>,
     reopen: F,
+    cuts: Cuts,
     stale: Vec<Entry>,
     /// Number and beginning of the last pass after which there was another one, and it went well.
     complete: Option<(u64, Instant)>,
@@ -90,6 +92,7 @@ where
             frontends: Frontends::default(),
             sockets: Some(exchanges(sockets, family)),
             reopen,
+            cuts: Cuts::default(),
             stale: Vec::new(),
             complete: None,
             earliest: Instant::now(),
@@ -125,7 +128,7 @@ where
     fn next_time(&self) -> Option<(Instant, bool)> {
         let recent = if self.frontends.has_news() {
             Some(self.earliest)
-        } else if self.frontends.has_recent() {
+        } else if self.frontends.has_recent() || !self.cuts.is_empty() {
             let hold = self.complete.map(|(_, begin)| begin + self.pace.hold);
             Some(hold.map_or(self.earliest, |hold| hold.max(self.earliest)))
         } else {
@@ -143,7 +146,7 @@ where
         let number = self.frontends.begin_pass();
         let cpu = cpu_time();
         let mut totals = Totals::default();
-        let result = self.look(full, &mut totals);
+        let result = self.look(number, full, &mut totals);
         match &result {
             Ok(()) => {
                 totals.passes = 1;
@@ -174,7 +177,7 @@ where
         }
     }
 
-    fn look(&mut self, full: bool, totals: &mut Totals) -> Result<(), ConntrackError> {
+    fn look(&mut self, number: u64, full: bool, totals: &mut Totals) -> Result<(), ConntrackError> {
         if self.sockets.is_none() {
             self.sockets = Some(exchanges((self.reopen)()?, self.family));
         }
@@ -190,6 +193,8 @@ where
             sockets,
             frontends: &mut self.frontends,
             mailbox: &self.mailbox,
+            cuts: &mut self.cuts,
+            number,
             stale: &mut self.stale,
             rests,
             totals: *totals,
@@ -205,6 +210,7 @@ where
             Some((_, before)) if begin < before + self.pace.hold => {}
             Some((before, _)) => {
                 self.frontends.forget_before(before);
+                self.cuts.forget_before(before);
                 self.complete = Some((number, begin));
             }
             None => self.complete = Some((number, begin)),

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use hashbrown::DefaultHashBuilder;
 
 use super::{Planner, Stage};
-use crate::flows::{FlowChanges, Frontend};
+use crate::flows::{FlowChanges, Frontend, Served};
 use crate::model::Model;
 use crate::model::address::Target;
 use crate::model::frontend::FrontendKey;
-use crate::model::service::Port;
+use crate::model::service::{Port, Role};
 use crate::policy::node_addresses::NodePortMatch;
 use crate::policy::serving;
 
@@ -92,9 +92,12 @@ impl Planner {
                 continue;
             }
             let shared: Arc<[SocketAddr]> = endpoints.iter().map(|it| self.socket(*it)).collect();
-            for key in frontends(&self.model, id, port) {
-                let frontend = self.frontend(key);
-                changes.serving.push((frontend, Arc::clone(&shared)));
+            for (key, role) in frontends(&self.model, id, port) {
+                let served = Served {
+                    by: Arc::clone(&shared),
+                    at_cluster_ip: role == Role::ClusterIp,
+                };
+                changes.serving.push((self.frontend(key), served));
             }
             if let Some(port) = self.model.ports.at_mut(id) {
                 port.told = told;
@@ -133,11 +136,11 @@ fn frontends<'a>(
     model: &'a Model,
     id: u32,
     port: &'a Port,
-) -> impl Iterator<Item = FrontendKey> + use<'a> {
+) -> impl Iterator<Item = (FrontendKey, Role)> + use<'a> {
     let all = port.frontends.iter();
     let all = all.filter_map(|frontend| model.frontends.arena.at(*frontend));
     all.filter(move |it| it.owner.port == id && (it.route.is_some() || it.rejects))
-        .map(|frontend| frontend.key)
+        .map(|frontend| (frontend.key, frontend.owner.role))
 }
 
 /// A hash of what would be told of a port; never 0.
@@ -150,8 +153,8 @@ fn hash(
 ) -> u64 {
     let mut state = hasher.build_hasher();
     endpoints.hash(&mut state);
-    for key in frontends(model, id, port) {
-        key.hash(&mut state);
+    for frontend in frontends(model, id, port) {
+        frontend.hash(&mut state);
     }
     state.finish().max(1)
 }

@@ -4,7 +4,7 @@ use core::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use svc_planner::flows::{FlowChanges, Frontend};
+use svc_planner::flows::{FlowChanges, Frontend, Served};
 
 use super::*;
 
@@ -42,11 +42,14 @@ fn endpoints(list: &[&str]) -> Arc<[SocketAddr]> {
 
 /// DNS at an address and a node port of one node.
 fn dns(list: &[&str]) -> FlowChanges {
-    let all = endpoints(list);
+    let served = |at_cluster_ip| Served {
+        by: endpoints(list),
+        at_cluster_ip,
+    };
     FlowChanges {
         serving: vec![
-            (at(VIP, Protocol::Udp), Arc::clone(&all)),
-            (node_port(Protocol::Udp, 30_053), all),
+            (at(VIP, Protocol::Udp), served(true)),
+            (node_port(Protocol::Udp, 30_053), served(false)),
         ],
         node_ports: Some(vec![socket(NODE).ip()]),
         ..FlowChanges::default()
@@ -62,9 +65,13 @@ fn known(changes: impl IntoIterator<Item = FlowChanges>) -> Frontends {
     frontends
 }
 
+fn entry(protocol: Protocol, to: &str, served_by: &str) -> Entry {
+    let from = SocketAddr::from(([10, 0, 9, 9], 4000));
+    Entry::new(protocol, [from, socket(to)], socket(served_by))
+}
+
 fn is_stale(frontends: &Frontends, to: &str, served_by: &str) -> bool {
-    let entry = Entry::new(Protocol::Udp, socket(to), socket(served_by));
-    verdict(frontends, &entry)
+    verdict(frontends, &entry(Protocol::Udp, to, served_by))
 }
 
 #[test]
@@ -103,11 +110,28 @@ fn foreign_flows_stay() {
         assert!(!is_stale(&frontends, to, to), "{to}");
         assert!(!is_stale(&frontends, to, "10.0.0.9:5353"), "{to}");
     }
-    let mut other_zone = Entry::new(Protocol::Udp, socket(VIP), socket(VIP));
+    let mut other_zone = entry(Protocol::Udp, VIP, VIP);
     other_zone.default_zone = false;
     assert!(!verdict(&frontends, &other_zone));
     other_zone.served_by = socket(SECOND);
     assert!(verdict(&frontends, &other_zone));
+}
+
+#[test]
+fn a_reply_that_made_an_entry_of_its_own_is_no_reply_any_more() {
+    let frontends = known([dns(&[FIRST])]);
+    let back = |from: &str| Entry::new(Protocol::Udp, [from, FIRST].map(socket), socket(FIRST));
+    assert!(verdict(&frontends, &back(VIP)));
+    // A host may have the others, and send from there.
+    for from in [NODE, "10.96.0.10:54", "10.96.0.11:53", "203.0.113.1:53"] {
+        assert!(!verdict(&frontends, &back(from)), "{from}");
+    }
+    let mut translated = back(VIP);
+    translated.replies_to = socket(NODE);
+    assert!(!verdict(&frontends, &translated));
+    translated = back(VIP);
+    translated.served_by = socket(SECOND);
+    assert!(!verdict(&frontends, &translated));
 }
 
 #[test]
@@ -164,7 +188,7 @@ fn of_tcp_only_a_lonely_syn_to_a_new_frontend_is_stale() {
     let mut frontends = known([dns(&[FIRST]), appeared]);
     let entry = |to: &str, served_by: &str, syn_sent| Entry {
         syn_sent,
-        ..Entry::new(Protocol::Tcp, socket(to), socket(served_by))
+        ..entry(Protocol::Tcp, to, served_by)
     };
     let (vip, node) = ("10.96.0.10:80", "192.168.0.2:30080");
     for to in [vip, node] {
@@ -287,7 +311,11 @@ proptest! {
         for told in &history {
             let mut changes = FlowChanges::default();
             match told.clone() {
-                Told::Serving(key, all) => changes.serving.push((key, all.into())),
+                Told::Serving(key, all) => {
+                    let by = all.into();
+                    let at_cluster_ip = false;
+                    changes.serving.push((key, Served { by, at_cluster_ip }));
+                }
                 Told::Gone(key, all) => changes.gone.push((key, all)),
                 Told::NodePorts(all) => changes.node_ports = Some(all),
             }
@@ -305,7 +333,8 @@ proptest! {
                 for by in 1..5_u8 {
                     for port in 1..4 {
                         let by = SocketAddr::from(([10, 0, 0, by], port));
-                        let entry = Entry::new(Protocol::Udp, to, by);
+                        let from = SocketAddr::from(([10, 0, 9, 9], 4000));
+                        let entry = Entry::new(Protocol::Udp, [from, to], by);
                         let (stale, expected) = (verdict(&frontends, &entry), naive(&history, to, by));
                         // What was told in between and taken together is remembered longer.
                         let once_served = history.iter().any(|told| {

@@ -1,9 +1,7 @@
 //! What is told of flows.
 
-use std::sync::Arc;
-
 use super::*;
-use crate::flows::{FlowChanges, Frontend};
+use crate::flows::{FlowChanges, Frontend, Served};
 
 const NODE_PORT: u16 = 30_053;
 
@@ -64,9 +62,7 @@ fn node_port(protocol: Protocol) -> Frontend {
 
 /// Frontends with the last byte of each endpoint's address.
 fn serving(changes: &FlowChanges) -> BTreeMap<Frontend, Vec<u8>> {
-    let last = |endpoints: &Arc<[core::net::SocketAddr]>| -> Vec<u8> {
-        endpoints.iter().map(last_byte).collect()
-    };
+    let last = |served: &Served| -> Vec<u8> { served.by.iter().map(last_byte).collect() };
     let serving = changes.serving.iter();
     serving.map(|(key, list)| (*key, last(list))).collect()
 }
@@ -110,6 +106,12 @@ fn serving_bench() -> Bench {
     ];
     let all: BTreeMap<_, _> = all.into_iter().map(|it| (it, vec![1, 2])).collect();
     assert_eq!(serving(&told), all);
+    let at_cluster_ip = told.serving.iter().filter(|(_, it)| it.at_cluster_ip);
+    assert!(
+        at_cluster_ip
+            .map(|(key, _)| key)
+            .eq([&frontend("10.96.0.10", Protocol::Udp)])
+    );
     let mut appeared = told.appeared;
     appeared.sort_unstable();
     let tcp = [
