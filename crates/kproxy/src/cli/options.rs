@@ -4,6 +4,7 @@ use core::hash::BuildHasher as _;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::hash::RandomState;
 use std::io::{self, IsTerminal as _};
+use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, ValueEnum};
@@ -201,6 +202,26 @@ impl ProxyOptions {
             Err(EngineError::State { path, error }) => {
                 tracing::warn!("{}: {error}: the next start begins anew", path.display());
                 Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// As [`state`](Self::state), but waits for a process at work there to end; the outer `None` if
+    /// `stop` becomes readable before.
+    ///
+    /// # Errors
+    /// [`EngineError::Netns`].
+    pub(super) fn state_in_turn(
+        &self,
+        netns: &Netns,
+        stop: BorrowedFd<'_>,
+    ) -> Result<Option<Option<StateDir>>, EngineError> {
+        match StateDir::open_in_turn(&self.state_dir, netns, stop) {
+            Ok(state) => Ok(state.map(Some)),
+            Err(EngineError::State { path, error }) => {
+                tracing::warn!("{}: {error}: the next start begins anew", path.display());
+                Ok(Some(None))
             }
             Err(error) => Err(error),
         }

@@ -2,6 +2,7 @@
 
 use core::str::FromStr;
 use core::time::Duration;
+use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,7 +26,8 @@ use crate::watch::{AddressWatch, Reader, Signals};
 /// does the folder when it is gone. A file outside that a link leads to is read with the link only.
 ///
 /// Ends on SIGTERM and SIGINT and leaves the rules in place, so that connections and new flows go
-/// on; `kproxy cleanup` removes them.
+/// on; `kproxy cleanup` removes them. While another one is at work in the same network namespace it
+/// waits, and takes over when that one ends.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   kproxy run --source dir:/etc/kproxy/manifests --cluster-cidr 10.244.0.0/16
@@ -48,6 +50,11 @@ pub(super) struct Run {
 
     #[command(flatten)]
     pace: Pace,
+
+    /// Own the tables: whoever else changes them, nft included, is refused (EPERM). They outlive the
+    /// process; for kube-proxy to take over, they must be deleted then (`kproxy cleanup`). Linux 6.9
+    #[arg(long)]
+    table_owner: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,8 +80,14 @@ impl Run {
         let netns = self.target.netns();
         let signals = Signals::new().map_err(CliError::Watch)?;
         let mut engine = Engine::open(&netns, |family| self.proxy.config(family))?;
-        let state = self.proxy.state(&netns)?;
+        let Some(state) = self.proxy.state_in_turn(&netns, signals.as_fd())? else {
+            tracing::info!("asked to end before it was our turn");
+            return Ok(Exit::Done);
+        };
         engine.adopt(state.as_ref())?;
+        if self.table_owner {
+            engine.own_tables()?;
+        }
         let reconciler = Reconciler::start(&netns)?;
         engine.tell_flows(reconciler.publisher());
         let node_name = self.proxy.node_name();

@@ -43,10 +43,17 @@ impl<T: Transport> Engine<T> {
         let batch = self.batch.take().filter(|it| it.options() == options);
         let mut batch = batch.unwrap_or_else(|| Batch::new(options));
         batch.clear();
-        if let Err(error) = lower(transaction, TABLE, &mut batch, &mut self.lowered) {
+        let owned = if transaction.add_table {
+            self.put_owned_table(transaction.family, &mut batch)
+        } else {
+            Ok(())
+        };
+        let lowered =
+            owned.and_then(|()| Ok(lower(transaction, TABLE, &mut batch, &mut self.lowered)?));
+        if let Err(error) = lowered {
             self.batch = Some(batch);
             self.reject(index, &[]);
-            return Err(error.into());
+            return Err(error);
         }
         let mut sealed = batch.seal();
         let encode = encoding.elapsed();

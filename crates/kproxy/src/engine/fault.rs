@@ -4,10 +4,11 @@ use std::io;
 use std::path::PathBuf;
 
 use nft_batch::{Errno, OpError, OpenError, QueryError};
+use svc_planner::plan::Family;
 use thiserror::Error;
 
-use super::NetnsError;
 use super::refusal::is_about_the_whole;
+use super::{NetnsError, TABLE};
 use crate::lower::LowerError;
 
 /// Why the engine could not do its work.
@@ -53,6 +54,17 @@ pub enum EngineError {
     /// What others do to the tables cannot be listened to.
     #[error("cannot listen to nf_tables events: {0}")]
     Listen(String),
+    /// A table of our name belongs to a live process, which alone may change it.
+    #[error(
+        "table {family} {TABLE} is owned by another process (netlink port {port}): \
+         only that one may change it; end it first"
+    )]
+    Owned {
+        /// Family of the table.
+        family: Family,
+        /// Port id of its netlink socket, often its process id.
+        port: u32,
+    },
     /// A plan that has no expression in nf_tables.
     #[error("plan cannot be lowered: {0}")]
     Lower(#[from] LowerError),

@@ -18,6 +18,7 @@ mod guard;
 mod inventory;
 mod kernel;
 mod netns;
+mod owner;
 mod refusal;
 mod saver;
 mod state;
@@ -105,6 +106,8 @@ pub struct Engine<T: Transport = Socket> {
     flows: Option<Publisher>,
     /// Who listens on ports of the node.
     listeners: Option<listeners::Publisher>,
+    /// Tables that are made belong to this process.
+    owns: bool,
     guard: Option<Box<Guard>>,
     /// Transactions of the guard's that it has not counted yet.
     repairs: u32,
@@ -189,6 +192,7 @@ impl<T: Transport> Engine<T> {
             clock: Clock::start(),
             flows: None,
             listeners: None,
+            owns: false,
             guard: None,
             repairs: 0,
         }
@@ -203,6 +207,9 @@ impl<T: Transport> Engine<T> {
     pub fn adopt(&mut self, state: Option<&StateDir>) -> Result<(), EngineError> {
         for index in 0..self.families.len() {
             let family = self.families.get(index).map(|it| it.family);
+            if let Some(family) = family {
+                self.check_owner(family)?;
+            }
             match (self.restore(index, state)?, family) {
                 (Restored::Yes, _) => continue,
                 (Restored::Other(why), Some(family)) => {

@@ -7,8 +7,11 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Write as _};
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
@@ -16,6 +19,7 @@ use svc_planner::Snapshot;
 use svc_planner::plan::Family;
 
 use super::{EngineError, Netns};
+use crate::watch::wait;
 
 /// Default folder for snapshots; gone after a reboot, as the tables are.
 pub const STATE_DIR: &str = "/run/kproxy";
@@ -83,6 +87,53 @@ impl StateDir {
         }
         state._lock = Some(lock);
         Ok(state)
+    }
+
+    /// As [`open`](Self::open), but waits for another process to end, as a standby; `None` if `stop`
+    /// becomes readable before.
+    ///
+    /// # Errors
+    /// [`EngineError::State`].
+    pub fn open_in_turn(
+        folder: &Path,
+        netns: &Netns,
+        stop: BorrowedFd<'_>,
+    ) -> Result<Option<Self>, EngineError> {
+        let lock = match Self::open(folder, netns) {
+            Err(EngineError::Busy { lock }) => lock,
+            opened => return opened.map(Some),
+        };
+        tracing::warn!(
+            "another kproxy is at work in this network namespace ({} is locked); \
+             taking over when it ends",
+            lock.display()
+        );
+        let fail = |error| EngineError::State {
+            path: lock.clone(),
+            error,
+        };
+        let file = private_file(&lock).map_err(fail)?;
+        let (ended, end) = UnixStream::pair().map_err(fail)?;
+        // It waits for as long as it takes; if that is too long, it ends with the process.
+        let waiting = thread::Builder::new()
+            .name("standby".to_owned())
+            .spawn(move || {
+                let locked = flock(&file, FlockOperation::LockExclusive);
+                drop(end);
+                locked.map(|()| file)
+            })
+            .map_err(fail)?;
+        let [stopped, _] = wait([stop, ended.as_fd()], None).map_err(fail)?;
+        if stopped {
+            return Ok(None);
+        }
+        let locked = waiting
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let mut state = Self::look(folder, netns)?;
+        state._lock = Some(locked.map_err(|error| fail(error.into()))?);
+        tracing::warn!("the other kproxy has ended; taking over");
+        Ok(Some(state))
     }
 
     /// The folder.

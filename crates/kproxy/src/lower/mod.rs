@@ -20,6 +20,7 @@ pub use row::{Rows, datum_of, holds};
 use nft_batch::{Batch, BatchError, By, OpId};
 use nl_codec::EncodeError;
 use nl_codec::msg::Family as NfFamily;
+use nl_codec::nft::table::TableFlags;
 use nl_codec::nft::udata::Udata;
 use nl_codec::nft::{self};
 use svc_planner::plan::{Family, Key, SetChange, Transaction};
@@ -155,6 +156,19 @@ pub fn lower(
     if transaction.delete_table {
         batch.delete_table(family, By::Name(table))?;
     }
+    Ok(())
+}
+
+/// Adds a table that belongs to whoever commits the batch, and outlives him; before anything else.
+///
+/// # Errors
+/// See [`LowerError`].
+pub fn own_table(batch: &mut Batch, family: Family, table: &str) -> Result<(), LowerError> {
+    let comment = Udata::with_comment(TABLE_COMMENT)?;
+    let mut body = nft::Table::named(table);
+    body.userdata = Some(comment.as_bytes());
+    body.flags = Some(TableFlags::OWNER | TableFlags::PERSIST);
+    batch.add_table(nf_family(family), &body)?;
     Ok(())
 }
 

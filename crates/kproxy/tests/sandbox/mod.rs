@@ -248,7 +248,7 @@ fn family_of(address: IpAddr) -> Family {
 }
 
 /// A `kproxy run` that ends with the test.
-pub(crate) struct Running(Child);
+pub(crate) struct Running(pub(crate) Child);
 
 impl Running {
     /// Asks it to end and returns its exit code.
