@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use kproxy::{engine::Engine, lab::Namespace, manifest::Source};
 use svc_planner::{
     Config,
-    config::{LocalDetector, NodePortAddresses},
+    config::{LocalDetector, LocalhostNodePorts, NodePortAddresses},
     object::Change,
     plan,
 };
@@ -65,6 +65,11 @@ impl Proxy {
             node_name: node.name.as_str().into(),
             masquerade_all: node.masquerade_all,
             node_port_addresses: node_port_addresses.clone(),
+            localhost_node_ports: if node.localhost_node_ports {
+                LocalhostNodePorts::Rejected
+            } else {
+                LocalhostNodePorts::Off
+            },
             local: if of == family {
                 local.clone()
             } else {

@@ -139,6 +139,10 @@ fn settings(trial: &Trial) -> Settings {
     if !node.node_port_addresses.is_empty() {
         configuration.push(("nodePortAddresses", json!(node.node_port_addresses)));
     }
+    if node.localhost_node_ports {
+        let gates = json!({"KubeProxyNFTablesLocalhostNodePorts": true});
+        configuration.push(("featureGates", gates));
+    }
     Settings {
         node_name: node.name.clone(),
         configuration,

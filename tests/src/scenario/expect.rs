@@ -190,7 +190,7 @@ impl Surroundings<'_> {
 
     fn judge_reject(&self, target: Target, from: Option<IpAddr>, at_send: bool) -> Result<()> {
         // A node port is rejected on the way in, even from the node itself.
-        let own = self.node.contains(&target.to.ip());
+        let own = self.node.contains(&target.to.ip()) || target.to.ip().is_loopback();
         ensure!(
             at_send == (self.at_send(target) && !own),
             "rejected {} the send call",

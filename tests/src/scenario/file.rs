@@ -64,6 +64,9 @@ pub struct NodeSpec {
     /// `nodePortAddresses`.
     #[serde(default)]
     pub node_port_addresses: Vec<String>,
+    /// The gate `KubeProxyNFTablesLocalhostNodePorts`; none of the addresses above is loopback.
+    #[serde(default)]
+    pub localhost_node_ports: bool,
 }
 
 /// How local sources are recognised; the names are kube-proxy's.
