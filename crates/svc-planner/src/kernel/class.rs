@@ -236,13 +236,13 @@ impl Classes {
         Some(number)
     }
 
-    /// The usable class most like a shape that cannot be had: with fewer slots, but no fewer than
-    /// `least`; clients stick at least as long, or else as long as can be.
-    pub(crate) fn most_like(&self, shape: Shape, least: u32, now: u64) -> Option<u32> {
+    /// The class most like a shape that cannot be had, usable now or soon: with fewer slots, but no
+    /// fewer than `least`; clients stick at least as long, or else as long as can be.
+    pub(crate) fn most_like(&self, shape: Shape, least: u32) -> Option<u32> {
         let is_usable = |class: &Class| {
             let other = class.shape;
             let node_ports = |shape: Shape| shape.sticky.map(|sticky| sticky.node_ports);
-            matches!(class.state, State::Ready(from) if from <= now)
+            matches!(class.state, State::Ready(_) | State::Creating)
                 && (other.kind, other.algorithm) == (shape.kind, shape.algorithm)
                 && node_ports(other) == node_ports(shape)
                 && (least.max(1)..=shape.slots).contains(&other.slots)

@@ -55,8 +55,14 @@ impl Work<'_> {
             return (own, None);
         }
         let like = |work: &Self, least| {
-            let like = work.kernel.classes.most_like(shape, least, work.now);
-            like.map_or(Availability::Exhausted, Availability::Ready)
+            let classes = &work.kernel.classes;
+            let Some(number) = classes.most_like(shape, least) else {
+                return Availability::Exhausted;
+            };
+            match classes.at(number).map(|class| class.state) {
+                Some(State::Ready(from)) if from <= work.now => Availability::Ready(number),
+                _ => Availability::Later,
+            }
         };
         let mut found = Availability::Exhausted;
         if shape.sticky.is_some() {

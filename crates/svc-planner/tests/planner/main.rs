@@ -9,6 +9,7 @@
 
 mod cluster;
 mod driver;
+mod fairness;
 mod faults;
 mod flows;
 mod growth;

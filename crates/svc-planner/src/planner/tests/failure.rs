@@ -203,3 +203,25 @@ fn without_classes_left_a_service_is_balanced_over_some_of_its_endpoints() {
     assert_eq!(bench.balances("192.0.2.1").len(), 1);
     assert_eq!(bench.planner.classes(), 33);
 }
+
+#[test]
+fn a_shape_that_cannot_be_had_waits_for_one_that_comes_with_the_same_transaction() {
+    let mut bench = Bench::new(Config {
+        max_classes: 34,
+        ..config()
+    });
+    let addresses: Vec<String> = (1..=40).map(|i| format!("10.0.0.{i}")).collect();
+    let addresses: Vec<&str> = addresses.iter().map(|address| &**address).collect();
+    for count in 1..=40 {
+        let text = format!("s{count}");
+        bench.apply(Change::Service(service(&text, &format!("10.96.0.{count}"))));
+        bench.apply(slice(&text, &text, &addresses[..count]));
+    }
+    bench.drain();
+    for count in 1..=40 {
+        let served = bench.balances(&format!("10.96.0.{count}")).len();
+        assert_eq!(served, count.min(32));
+    }
+    assert_eq!(bench.planner.reports().len(), 8);
+    bench.check();
+}
