@@ -12,6 +12,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod clients;
 pub mod config;
 pub mod display;
 #[cfg(any(test, feature = "fake"))]

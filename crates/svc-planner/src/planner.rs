@@ -1,6 +1,7 @@
 //! The planner's interface.
 
 mod assemble;
+mod carry;
 mod expected;
 mod flows;
 mod listeners;
@@ -17,6 +18,7 @@ use std::collections::{BTreeMap, VecDeque};
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
+use self::carry::Carry;
 use crate::clock::ticks;
 use crate::config::{Config, LocalhostNodePorts};
 use crate::kernel::set::SETS;
@@ -47,6 +49,9 @@ pub enum Next {
     WaitUntil(Duration),
     /// Nothing until a change comes.
     Idle,
+    /// Everything is ready beside the table found: tell which clients stick to which endpoints there,
+    /// with [`Planner::carry_over`]. Only if that was [promised](Planner::promise_clients).
+    Clients,
     /// The transaction handed out before is neither committed nor rejected yet.
     InFlight,
 }
@@ -109,6 +114,8 @@ pub struct Planner {
     committed: Option<(u32, u32)>,
     /// Chains or rules are not as they should be; what is there instead.
     damaged: Option<Inventory>,
+    /// Clients of a table that is taken over.
+    carry: Carry,
 }
 
 impl Planner {
@@ -143,6 +150,7 @@ impl Planner {
             drafts: 0,
             committed: None,
             damaged: None,
+            carry: Carry::default(),
         }
     }
 
@@ -170,6 +178,9 @@ impl Planner {
         if draft.is_empty() {
             draft.trim();
             self.finish(draft, now);
+            if self.asks_for_clients() {
+                return Next::Clients;
+            }
             return self.next_time();
         }
         self.mark(&mut draft);

@@ -68,6 +68,7 @@ impl<T: Transport> Engine<T> {
                     transactions.push(*transaction);
                     state.planner.committed(now);
                 }
+                Next::Clients => state.planner.carry_over([]),
                 Next::WaitUntil(time) if !state.planner.is_complete() => now = time,
                 _ => break,
             }

@@ -10,6 +10,7 @@
 //! planner believes (somebody changed it) makes the engine start over beside whatever is there.
 
 mod cleanup;
+mod clients;
 mod commit;
 mod dry_run;
 mod family;
@@ -438,6 +439,13 @@ impl<T: Transport> Engine<T> {
                 }
                 return committed.map(|_| Turn::Again);
             }
+            Next::Clients => {
+                let clients = clients::read(&mut self.connection, state.family)?;
+                let (family, count) = (state.family, clients.len());
+                tracing::debug!("table {family} {TABLE}: {count} clients stick to endpoints");
+                state.planner.carry_over(clients);
+                return Ok(Turn::Again);
+            }
             Next::WaitUntil(time) => Wait::Until(time),
             _ => Wait::Change,
         };
@@ -528,6 +536,7 @@ impl<T: Transport> Engine<T> {
         // A table that is gone is one with nothing in it.
         let found = inventory::read(&mut self.connection, state.family)?;
         state.planner.rebuild(found.unwrap_or_default());
+        state.planner.promise_clients();
         state.rebuilt = true;
         Ok(generation)
     }

@@ -30,6 +30,9 @@ impl Planner {
         if let Stage::Guarded(found, until) = &self.stage {
             if *until <= now {
                 let found = found.clone();
+                if self.carry_clients(draft) {
+                    return;
+                }
                 draft.step = Step::TakeOver;
                 self.work(draft, now).switch_base_chains(&found);
             }
@@ -60,12 +63,12 @@ impl Planner {
         {
             let found = found.clone();
             // Who finds an address open must have found it guarded.
-            if self.kernel.guards.is_empty() {
-                draft.step = Step::TakeOver;
-                self.work(draft, now).switch_base_chains(&found);
-            } else {
+            if !self.kernel.guards.is_empty() {
                 draft.step = Step::Guard;
                 self.work(draft, now).switch_firewall(&found);
+            } else if !self.carry_clients(draft) {
+                draft.step = Step::TakeOver;
+                self.work(draft, now).switch_base_chains(&found);
             }
         }
         if draft.is_empty() {

@@ -129,6 +129,7 @@ impl Planner {
         }
         match core::mem::replace(&mut draft.step, Step::Rows) {
             Step::Mend(found, _) => self.damaged = Some(found),
+            Step::Carry => self.give_up_clients(),
             Step::CleanUp(_) => {
                 if let Some((due, _)) = self.leftovers.front_mut() {
                     let patience = ticks(self.config.hold).saturating_mul(LEFTOVERS_PATIENCE);
@@ -180,6 +181,7 @@ impl Planner {
                     self.stage = Stage::Guarded(found, until);
                 }
             }
+            Step::Carry => self.carried(),
             Step::TakeOver => {
                 if let Stage::Filling(found) | Stage::Guarded(found, _) =
                     core::mem::replace(&mut self.stage, Stage::Serving)

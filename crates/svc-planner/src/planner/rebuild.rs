@@ -1,5 +1,6 @@
 //! Starting over beside what a table holds.
 
+use super::carry::Carry;
 use super::{Planner, Stage};
 use crate::kernel::set::{SETS, SetId, SetState};
 use crate::kernel::{Kernel, RuleSettings};
@@ -34,6 +35,7 @@ impl Planner {
         self.cramped.clear();
         self.lacking = [0; SETS];
         self.growth = None;
+        self.carry = Carry::default();
         self.leftovers.clear();
         self.refused.clear();
         self.aside.clear();

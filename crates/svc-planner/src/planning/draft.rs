@@ -121,6 +121,8 @@ pub(crate) enum Step {
     Switch(Growth),
     /// Switches the chains before translation over.
     Guard,
+    /// Adds clients of a table that is taken over.
+    Carry,
     /// Switches the base chains over.
     TakeOver,
     /// Puts chains and rules back in place; what is not ours is left.

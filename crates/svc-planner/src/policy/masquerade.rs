@@ -1,5 +1,7 @@
 //! Whose source address is replaced: traffic that leaves the cluster's own paths.
 
+use core::net::IpAddr;
+
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
@@ -60,6 +62,11 @@ impl Masquerade {
     /// Does it recognise pods as the other does?
     pub(crate) fn same_locals(&self, other: &Self) -> bool {
         self.local == other.local
+    }
+
+    /// Is it known for the address of a pod?
+    pub(crate) fn is_local(&self, address: IpAddr) -> bool {
+        matches!(&self.local, Some(LocalMatch::Source(prefix)) if prefix.contains(&address))
     }
 
     /// What marks connections to ClusterIPs: everything, what comes from elsewhere, or nothing.

@@ -7,6 +7,7 @@
     reason = "how tests fail, also outside of functions marked as tests"
 )]
 
+mod affinity;
 mod cluster;
 mod driver;
 mod fairness;

@@ -67,7 +67,7 @@ impl Bench {
                 }
                 Next::WaitUntil(time) if time <= limit => self.now = self.now.max(time),
                 Next::WaitUntil(_) | Next::Idle => return changed,
-                Next::InFlight => panic!("nothing is in flight"),
+                next => panic!("{next:?}"),
             }
         }
         panic!("no end");
