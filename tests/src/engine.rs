@@ -7,7 +7,7 @@ use kproxy::{
     engine::{Engine, Wait},
     lab::Namespace,
 };
-use nft_batch::Connection;
+use nft_batch::{Connection, Transport};
 use svc_planner::{
     Config,
     plan::{Family, Transaction},
@@ -25,7 +25,7 @@ pub fn start(namespace: &Namespace, config: impl Fn(Family) -> Config) -> Result
 ///
 /// # Errors
 /// When the engine fails.
-pub fn settle(engine: &mut Engine) -> Result<()> {
+pub fn settle<T: Transport>(engine: &mut Engine<T>) -> Result<()> {
     sync_up_to(engine, false, |_| ())
 }
 
@@ -38,8 +38,8 @@ pub fn rest(engine: &mut Engine, committed: impl FnMut(&Transaction)) -> Result<
 }
 
 /// Sends until the kernel holds what it should, or until there is nothing to tidy up either.
-fn sync_up_to(
-    engine: &mut Engine,
+fn sync_up_to<T: Transport>(
+    engine: &mut Engine<T>,
     tidy: bool,
     mut committed: impl FnMut(&Transaction),
 ) -> Result<()> {

@@ -133,6 +133,10 @@ pub struct ProxyOptions {
     #[arg(long)]
     masquerade_all: bool,
 
+    /// Cut SCTP associations, too, that no endpoint serves any more; by default only UDP flows are
+    #[arg(long)]
+    reconcile_sctp: bool,
+
     /// Bit of the packet mark that asks for masquerading
     #[arg(long, value_name = "0-31", default_value_t = 14,
           value_parser = clap::value_parser!(u8).range(0..=31))]
@@ -259,6 +263,7 @@ impl ProxyOptions {
         Config {
             node_name: self.node_name().into(),
             masquerade_all: self.masquerade_all,
+            reconcile_sctp: self.reconcile_sctp,
             masquerade_bit: self.masquerade_bit,
             local,
             bind_address: self.bind_address,
