@@ -163,3 +163,24 @@ fn a_family_that_fails_does_not_stop_the_other() {
         });
     }
 }
+
+#[test]
+fn a_table_that_cannot_be_read_at_the_start_does_not_stop_the_other() {
+    with_engine(|mut engine| {
+        engine.connection().transport_mut().mute = Some(Family::Ipv6);
+        engine.adopt(None).unwrap();
+        engine.apply(faulty::node(&["192.0.2.1", "2001:db8::1"]));
+        for number in 1..=3 {
+            add(&mut engine, number);
+        }
+        for _ in 0..2 {
+            let error = try_sync(&mut engine).unwrap_err();
+            assert!(error.to_string().contains("ENOMEM"), "{error}");
+        }
+        assert!((1..=3).all(|number| is_served(&mut engine, number)));
+
+        engine.connection().transport_mut().mute = None;
+        assert!(sync(&mut engine) > 0, "now the other is taken over");
+        assert_eq!(sync(&mut engine), 0);
+    });
+}

@@ -9,6 +9,7 @@
 //! and reported, the rest is sent again. One that is refused because the table is not what the
 //! planner believes (somebody changed it) makes the engine start over beside whatever is there.
 
+mod adopt;
 mod cleanup;
 mod clients;
 mod commit;
@@ -46,7 +47,7 @@ use nl_codec::nft::{Elem, Value};
 use svc_planner::object::{Change, EndpointSlice};
 use svc_planner::plan::{Family, Key, KeyType, Transaction};
 use svc_planner::report::{Notice, PortName, Report};
-use svc_planner::{Config, Next, Planner, RestoreError};
+use svc_planner::{Config, Next, Planner};
 
 use self::guard::structure::{self, Structure};
 use self::guard::{Guard, Tended};
@@ -121,6 +122,8 @@ struct FamilyState {
     config: Config,
     /// Rebuilt and not yet committed since: a second failure is not for want of a rebuild.
     rebuilt: bool,
+    /// What the table holds could not be read at the start.
+    unread: bool,
     /// Refused because of some rows, and not yet committed since: the kernel is to name each.
     isolate: bool,
     /// Service ports set aside because each was refused alone, and nothing was committed since: it may
@@ -130,16 +133,6 @@ struct FamilyState {
     unsaved: bool,
     /// What the table was made of when it was gone on with.
     adopted: Option<Structure>,
-}
-
-/// What a saved state is good for.
-enum Restored {
-    /// It describes the table, and the planner goes on from it.
-    Yes,
-    /// There is none.
-    Nothing,
-    /// It describes another table, or the table at another time.
-    Other(Option<RestoreError>),
 }
 
 impl Engine {
@@ -178,6 +171,7 @@ impl<T: Transport> Engine<T> {
                 planner: Planner::new(family, config.clone()),
                 config,
                 rebuilt: false,
+                unread: false,
                 isolate: false,
                 suspects: Vec::new(),
                 unsaved: false,
@@ -197,121 +191,6 @@ impl<T: Transport> Engine<T> {
             guard: None,
             repairs: 0,
         }
-    }
-
-    /// Finds out what tables of ours there are already. One that `state` describes is gone on with;
-    /// any other is taken over: everything is built beside what is there, then the base chains are
-    /// switched over, then the old goes. To be called before the first change is applied.
-    ///
-    /// # Errors
-    /// [`EngineError::Query`].
-    pub fn adopt(&mut self, state: Option<&StateDir>) -> Result<(), EngineError> {
-        for index in 0..self.families.len() {
-            let family = self.families.get(index).map(|it| it.family);
-            if let Some(family) = family {
-                self.check_owner(family)?;
-            }
-            match (self.restore(index, state)?, family) {
-                (Restored::Yes, _) => continue,
-                (Restored::Other(why), Some(family)) => {
-                    let why =
-                        why.map_or_else(|| "not as it was left".to_owned(), |why| why.to_string());
-                    tracing::warn!("table {family} {TABLE}: {why}: starting over beside it");
-                }
-                _ => {}
-            }
-            self.begin_anew(index)?;
-        }
-        Ok(())
-    }
-
-    /// Goes on from `state` where it describes the tables of both families; `false` if it does not
-    /// (yet). To be called before the first change is applied.
-    ///
-    /// # Errors
-    /// [`EngineError::Query`].
-    pub fn resume(&mut self, state: &StateDir) -> Result<bool, EngineError> {
-        for index in 0..self.families.len() {
-            if !matches!(self.restore(index, Some(state))?, Restored::Yes) {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    /// Writes down what the next process needs to go on where this one ends.
-    ///
-    /// # Errors
-    /// [`EngineError::Query`], [`EngineError::State`].
-    pub fn save(&mut self, state: &StateDir) -> Result<(), EngineError> {
-        self.save_some(state, |_| true)
-    }
-
-    /// As [`save`](Self::save), for the families with transactions since.
-    fn save_changed(&mut self, state: &StateDir) -> Result<(), EngineError> {
-        self.save_some(state, |family| family.unsaved)
-    }
-
-    fn is_unsaved(&self) -> bool {
-        self.families.iter().any(|family| family.unsaved)
-    }
-
-    fn save_some(
-        &mut self,
-        state: &StateDir,
-        which: impl Fn(&FamilyState) -> bool,
-    ) -> Result<(), EngineError> {
-        for index in 0..self.families.len() {
-            let Some(family) = self.families.get(index).filter(|it| which(it)) else {
-                continue;
-            };
-            let (name, snapshot) = (family.family, family.planner.snapshot());
-            match (snapshot, self.vouched(index)?) {
-                (Some(snapshot), Some(digest)) => {
-                    state.save(name, &state::Saved { digest, snapshot })?;
-                }
-                // What was saved before will not be believed in, if it does not fit.
-                (Some(_), None) => continue,
-                (None, _) => state.remove(name),
-            }
-            if let Some(family) = self.families.get_mut(index) {
-                family.unsaved = false;
-            }
-        }
-        Ok(())
-    }
-
-    /// Goes on from a family's saved state if it fits the table.
-    fn restore(&mut self, index: usize, state: Option<&StateDir>) -> Result<Restored, EngineError> {
-        let Some(family) = self.families.get(index).map(|it| it.family) else {
-            return Ok(Restored::Nothing);
-        };
-        let Some(state::Saved { digest, snapshot }) = state.and_then(|state| state.load(family))
-        else {
-            return Ok(Restored::Nothing);
-        };
-        let set = snapshot.state_set();
-        if !self.has_row(family, &set, KeyType::State, &snapshot.state())? {
-            return Ok(Restored::Other(None));
-        }
-        let (now, Some(state)) = (self.clock.now(), self.families.get(index)) else {
-            return Ok(Restored::Nothing);
-        };
-        let (config, seed) = (state.config.clone(), u64::from(state.config.instance));
-        let planner = match Planner::restore(config, snapshot, now) {
-            Ok(planner) => planner,
-            Err(error) => return Ok(Restored::Other(Some(error))),
-        };
-        let found = structure::read(&mut self.connection, family, &planner)?;
-        let found = found.filter(|it| it.digest == digest && it.miscounted(&planner).is_none());
-        if found.is_none() || !self.sample(family, &planner, seed)? {
-            return Ok(Restored::Other(None));
-        }
-        if let Some(state) = self.families.get_mut(index) {
-            state.planner = planner;
-            state.adopted = found;
-        }
-        Ok(Restored::Yes)
     }
 
     /// Tells of the connections that changes may leave behind, after each successful sync of a
@@ -411,6 +290,9 @@ impl<T: Transport> Engine<T> {
         index: usize,
         on_applied: &mut impl FnMut(&Applied, &Transaction),
     ) -> Result<Turn, EngineError> {
+        if self.families.get(index).is_some_and(|state| state.unread) {
+            self.begin_anew(index)?;
+        }
         let tended = match self.tend(index)? {
             Tended::LetGo(until) => return Ok(Turn::Wait(Wait::Until(until))),
             tended => tended,
@@ -538,6 +420,7 @@ impl<T: Transport> Engine<T> {
         state.planner.rebuild(found.unwrap_or_default());
         state.planner.promise_clients();
         state.rebuilt = true;
+        state.unread = false;
         Ok(generation)
     }
 }

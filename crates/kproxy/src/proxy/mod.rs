@@ -15,6 +15,7 @@ mod status;
 pub use pace::Periods;
 pub use status::{FamilyStatus, NodeStatus, Status, StatusBoard};
 
+use core::net::IpAddr;
 use core::time::Duration;
 
 use nft_batch::{Socket, Transport};
@@ -121,7 +122,12 @@ impl<T: Transport> Proxy<T> {
         let now = self.engine.clock().now();
         self.board.change(&change, now);
         match &change {
-            Change::Node(_) => {
+            Change::Node(node) => {
+                let first = node.addresses.first().map(|address| family_of(*address));
+                let lacks = |family: &Family| self.lanes.iter().all(|it| it.family != *family);
+                if let Some(family) = first.filter(lacks) {
+                    tracing::error!("{family}: the Node's first family, which this kernel lacks");
+                }
                 self.node = OwnNode::Known;
                 self.node_changed = true;
             }
@@ -236,6 +242,13 @@ impl<T: Transport> Proxy<T> {
     /// As [`Engine::save`].
     pub fn finish(mut self) -> Result<(), EngineError> {
         self.saver.finish(&mut self.engine)
+    }
+}
+
+const fn family_of(address: IpAddr) -> Family {
+    match address {
+        IpAddr::V4(_) => Family::Ipv4,
+        IpAddr::V6(_) => Family::Ipv6,
     }
 }
 

@@ -77,6 +77,8 @@ pub(crate) struct Faulty {
     pub(crate) refusals: Vec<Refusal>,
     /// Answers to them still to be read.
     pub(crate) answers: VecDeque<Vec<u8>>,
+    /// Questions about this family's tables are answered with ENOMEM.
+    pub(crate) mute: Option<Family>,
     /// Number of batches refused like that.
     pub(crate) turned_away: usize,
     /// Longest datagram that can be sent.
@@ -97,6 +99,13 @@ impl Transport for Faulty {
         let mut datagram: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).collect();
         let first = Messages::new(&datagram).next().unwrap().unwrap();
         if first.header.kind != MsgType::BATCH_BEGIN {
+            // struct nfgenmsg begins with the family.
+            if self
+                .mute
+                .is_some_and(|mute| datagram[16] == nf_family(mute).0)
+            {
+                return self.refuse(&datagram, How::Whole(Errno::ENOMEM));
+            }
             return self.socket.send(&[IoSlice::new(&datagram)]);
         }
         if datagram.len() > self.limit {
@@ -201,6 +210,7 @@ pub(crate) fn with_engine(test: impl FnOnce(Proxy) + Send + 'static) {
             spoiled: Vec::new(),
             refusals: Vec::new(),
             answers: VecDeque::new(),
+            mute: None,
             turned_away: 0,
             limit: usize::MAX,
             errors: Vec::new(),
