@@ -113,6 +113,12 @@ fn a_bridge_that_leads_past_the_rules_is_named() {
             "{message}"
         );
         assert!(!message.contains('\n'), "{message}");
+
+        // A proxy that starts says so, too, once.
+        let source = format!("dir:{}", sandbox.path("nothing").display());
+        let output = sandbox.kproxy(&["run", "--source", &source]);
+        let log = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(log.matches("cni9").count(), 1, "{log}");
     });
 }
 

@@ -14,7 +14,7 @@ use std::io;
 use std::path::Path;
 use std::thread;
 
-use nft_batch::Connection;
+use nft_batch::{Connection, OpenError};
 use nix::sched::{CloneFlags, setns};
 use serde::Serialize;
 use thiserror::Error;
@@ -107,6 +107,31 @@ pub enum CheckError {
 /// # Errors
 /// See [`CheckError`]; what cannot be found out about a single thing is a finding.
 pub fn check(netns: &Netns, state_folder: &Path) -> Result<Vec<Finding>, CheckError> {
+    inside(netns, || look(netns, state_folder))
+}
+
+/// What a proxy looks at before it starts, which concerns nobody else: problems only.
+///
+/// # Errors
+/// As [`check`].
+pub fn at_start(netns: &Netns) -> Result<Vec<Finding>, CheckError> {
+    let mut findings = inside(netns, || {
+        let mut findings = vec![kernel::version(), sysctl::conntrack(), bridges::look()];
+        findings.push(match Connection::open() {
+            Ok(mut connection) => kernel::features(&mut connection),
+            Err(error) => unusable(&error),
+        });
+        findings
+    })?;
+    findings.retain(|finding| finding.level == Level::Problem);
+    Ok(findings)
+}
+
+/// Runs `look` in a network namespace.
+fn inside(
+    netns: &Netns,
+    look: impl FnOnce() -> Vec<Finding> + Send,
+) -> Result<Vec<Finding>, CheckError> {
     let namespace = netns.open().map_err(EngineError::from)?;
     // Settings under /proc/sys are those of the namespace of the thread that reads them.
     thread::scope(|scope| {
@@ -115,7 +140,7 @@ pub fn check(netns: &Netns, state_folder: &Path) -> Result<Vec<Finding>, CheckEr
                 setns(namespace, CloneFlags::CLONE_NEWNET)
                     .map_err(|errno| CheckError::Enter(errno.into()))?;
             }
-            look(netns, state_folder)
+            Ok(look())
         });
         looking
             .map_err(CheckError::Enter)?
@@ -124,7 +149,7 @@ pub fn check(netns: &Netns, state_folder: &Path) -> Result<Vec<Finding>, CheckEr
     })
 }
 
-fn look(netns: &Netns, state_folder: &Path) -> Result<Vec<Finding>, CheckError> {
+fn look(netns: &Netns, state_folder: &Path) -> Vec<Finding> {
     let mut findings = vec![kernel::version()];
     match Connection::open() {
         Ok(mut connection) => {
@@ -136,14 +161,15 @@ fn look(netns: &Netns, state_folder: &Path) -> Result<Vec<Finding>, CheckError> 
             findings.push(bridges::look());
             findings.extend(owner::look(&mut connection, netns, state_folder));
         }
-        Err(error) => findings.push(Finding {
-            check: Check::Features,
-            level: Level::Problem,
-            message: format!("nf_tables cannot be used at all: {error}"),
-        }),
+        Err(error) => findings.push(unusable(&error)),
     }
     findings.push(state_dir::look(state_folder));
-    Ok(findings)
+    findings
+}
+
+fn unusable(error: &OpenError) -> Finding {
+    let message = format!("nf_tables cannot be used at all: {error}");
+    finding(Check::Features, Level::Problem, message)
 }
 
 fn finding(check: Check, level: Level, message: impl Into<String>) -> Finding {

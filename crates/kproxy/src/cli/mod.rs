@@ -208,6 +208,9 @@ pub enum CliError {
         "a kproxy at work in this network namespace changes it faster than it saves its state; try again"
     )]
     Behind,
+    /// The kernel lacks what rules are made of.
+    #[error("{0}")]
+    Unsupported(String),
     /// The node.
     #[error(transparent)]
     Check(#[from] crate::check::CheckError),

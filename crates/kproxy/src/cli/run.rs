@@ -13,6 +13,7 @@ use svc_planner::mailbox::{self, Publisher};
 
 use super::duration::duration;
 use super::{CliError, Exit, ProxyOptions, Target};
+use crate::check::{self, Check};
 use crate::conntrack::Reconciler;
 use crate::engine::{Engine, GuardOptions, Netns, Saver};
 use crate::listeners::Listeners;
@@ -77,6 +78,7 @@ impl Run {
     pub(super) fn run(self) -> Result<Exit, CliError> {
         let SourceSpec::Dir(folder) = &self.source;
         self.proxy.warn();
+        look_around(&self.target.netns())?;
         let netns = self.target.netns();
         let signals = Signals::new().map_err(CliError::Watch)?;
         let mut engine = Engine::open(&netns, |family| self.proxy.config(family))?;
@@ -120,6 +122,18 @@ impl Run {
         reconciler.finish();
         Ok(Exit::Done)
     }
+}
+
+/// Says what will not work. Without the features that rules are made of nothing will, and no second
+/// try would help.
+fn look_around(netns: &Netns) -> Result<(), CliError> {
+    for finding in check::at_start(netns)? {
+        if finding.check == Check::Features {
+            return Err(CliError::Unsupported(finding.message));
+        }
+        tracing::warn!("{}", finding.message);
+    }
+    Ok(())
 }
 
 /// How often to programme.
