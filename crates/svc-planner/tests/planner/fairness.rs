@@ -66,7 +66,7 @@ fn greedy(greed: Greed, number: u16) -> [Change; 2] {
 /// The others, from number 2,000 on: with few endpoints each, some sticky, all restricted.
 fn modest(number: u16) -> [Change; 2] {
     let mut service = balanced(&format!("modest{}", number % 5), 2_000 + number);
-    service.affinity = (number % 3 == 0).then_some(10_800);
+    service.affinity = number.is_multiple_of(3).then_some(10_800);
     service
         .source_ranges
         .push("203.0.113.0/24".parse().unwrap());
