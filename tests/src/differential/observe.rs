@@ -34,6 +34,13 @@ impl Outcomes {
         Self(words.filter(|outcome| !outcome.is_empty()).collect())
     }
 
+    /// How many different ones.
+    #[must_use]
+    #[allow(clippy::len_without_is_empty, reason = "a probe has an outcome")]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// Outcome of something that happens once.
     pub(super) fn once(outcome: &str) -> Self {
         Self(BTreeSet::from([outcome.to_owned()]))

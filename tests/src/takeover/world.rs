@@ -40,6 +40,8 @@ const FRONTENDS: [(&str, [&str; 2], u16); 8] = [
 ];
 /// Connections kept open: who, and to which of [`FRONTENDS`].
 const KEPT: [(&str, usize); 4] = [("pod", 0), ("external", 2), ("external", 5), ("node", 0)];
+/// ClusterIPs of the Service whose clients stick.
+const STICKY: [&str; 2] = ["172.30.2.3", "fd00:10:96::2:3"];
 const CLIENTS: [&str; 3] = ["pod", "external", "node"];
 /// Enough to miss one of two endpoints once in 10⁴ times.
 const TRIES: usize = 15;
@@ -146,6 +148,34 @@ impl World {
             }
         }
         Ok(observed)
+    }
+
+    /// Which endpoint each client sticks to, asked so many times; two at once are an error.
+    ///
+    /// # Errors
+    /// When a client does not stick, or reaches nobody.
+    pub fn stuck(&self, times: usize) -> Result<BTreeMap<String, Outcomes>> {
+        let mut stuck = BTreeMap::new();
+        for address in STICKY {
+            for from in CLIENTS {
+                let written = format!("tcp {address} 80");
+                let check = Check {
+                    id: format!("{from} to {written}"),
+                    from: from.to_owned(),
+                    to: written.parse()?,
+                    tries: times,
+                    sticks_to: Vec::new(),
+                };
+                let outcomes = Outcomes::of(&self.topology, &check, PATIENCE)?;
+                ensure!(
+                    outcomes.len() == 1,
+                    "{} does not stick: {outcomes}",
+                    check.id
+                );
+                stuck.insert(check.id, outcomes);
+            }
+        }
+        Ok(stuck)
     }
 
     /// Opens connections through each kind of frontend.
