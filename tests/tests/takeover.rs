@@ -72,16 +72,55 @@ fn the_table_of_kube_proxy_1_37_is_taken_over() -> Result<()> {
     take_over(&world)
 }
 
-/// Recorded with the programs themselves (`capture-layout`). The layout of 1.33 is that of 1.34 and
-/// 1.35, too; the one before had other base chains.
+/// Base chains for filtering up to kube-proxy 1.32: other names and priorities, before translation.
+const FORMER_BASE_CHAINS: &str = "
+    chain filter-prerouting { type filter hook prerouting priority -110;
+        ct state new jump firewall-check; }
+    chain filter-input { type filter hook input priority -110;
+        ct state new jump nodeport-endpoints-check; ct state new jump service-endpoints-check; }
+    chain filter-forward { type filter hook forward priority -110;
+        ct state new jump service-endpoints-check; ct state new jump cluster-ips-check; }
+    chain filter-output { type filter hook output priority -110;
+        ct state new jump service-endpoints-check; ct state new jump firewall-check; }
+    chain filter-output-post-dnat { type filter hook output priority -90;
+        ct state new jump cluster-ips-check; }
+";
+
+/// Recorded with the program itself (`capture-layout`); 1.34 and 1.35 have the same layout.
+const KUBE_PROXY_1_33: &str = include_str!("../takeover/kube-proxy-1.33.nft");
+
 #[test]
-fn older_tables_are_taken_over() -> Result<()> {
-    for (version, recorded) in [("1.33", include_str!("../takeover/kube-proxy-1.33.nft"))] {
-        let world = World::new()?;
-        ruleset::load(world.node(), recorded)?;
-        take_over(&world).with_context(|| format!("kube-proxy {version}"))?;
+fn the_table_of_kube_proxy_1_33_is_taken_over() -> Result<()> {
+    let world = World::new()?;
+    ruleset::load(world.node(), KUBE_PROXY_1_33)?;
+    take_over(&world)
+}
+
+/// The layout before was much the same, but for its base chains.
+#[test]
+fn a_table_with_other_base_chains_is_taken_over() -> Result<()> {
+    let world = World::new()?;
+    let mut former = String::new();
+    let mut skipped = false;
+    for line in KUBE_PROXY_1_33.lines() {
+        let is_filter = line.starts_with("\tchain filter-");
+        skipped |= is_filter;
+        if line == "\tchain filter-input {" {
+            former.push_str(FORMER_BASE_CHAINS);
+        }
+        if !skipped {
+            former.push_str(line);
+            former.push('\n');
+        }
+        skipped &= line != "\t}";
     }
-    Ok(())
+    ensure!(!former.contains("filter-prerouting-pre-dnat"), "{former}");
+    ensure!(
+        former.matches("filter-output-post-dnat").count() == 2,
+        "{former}"
+    );
+    ruleset::load(world.node(), &former)?;
+    take_over(&world)
 }
 
 #[test]
