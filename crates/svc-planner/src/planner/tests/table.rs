@@ -171,3 +171,44 @@ fn a_foreign_table_is_taken_over() {
     assert_eq!(bench.balances("10.96.0.8").len(), 2);
     bench.check();
 }
+
+#[test]
+fn a_changed_pod_cidr_is_followed() {
+    let mut bench = Bench::new(Config {
+        local: crate::config::LocalDetector::NodeCidr,
+        ..config()
+    });
+    let node = |pods: &[&str]| {
+        Change::Node(Node {
+            name: "here".into(),
+            addresses: smallvec!["192.168.0.2".parse().unwrap()],
+            pod_cidrs: pods.iter().map(|net| net.parse().unwrap()).collect(),
+            zone: None,
+        })
+    };
+    bench.apply(Change::Service(service("web", "10.96.0.1")));
+    bench.apply(slice("web", "web", &["10.1.0.1"]));
+    let masquerades = |bench: &Bench| {
+        let verdicts = bench.verdicts("10.96.0.1", 80);
+        assert_eq!(verdicts.len(), 1);
+        verdicts.iter().any(|it| it.ends_with("masqueraded"))
+    };
+    let steps: [(&[&str], bool, &[Notice]); 4] = [
+        (&["10.0.0.0/16"], false, &[]),
+        (&["10.2.0.0/16"], true, &[]),
+        (&["fd00::/64", "10.0.9.0/24"], false, &[]),
+        (
+            &["fd00::/64"],
+            false,
+            &[Notice::NoLocalDetector(crate::report::Missing::PodCidr)],
+        ),
+    ];
+    for (pods, expected, notices) in steps {
+        bench.apply(node(pods));
+        bench.drain();
+        assert_eq!(masquerades(&bench), expected, "{pods:?}");
+        assert_eq!(bench.planner.notices().as_slice(), notices);
+        assert_eq!(bench.drain(), 0);
+    }
+    bench.check();
+}
