@@ -66,13 +66,22 @@ fn count_and_slot_in_one_batch_loses_flows() -> Result<()> {
 }
 
 fn race(sequence: Sequence, short: Duration) -> Result<()> {
+    race_by(sequence, short, false)
+}
+
+/// As [`race`], for a Service whose clients stick to endpoints if `sticky`.
+fn race_by(sequence: Sequence, short: Duration, sticky: bool) -> Result<()> {
     if !has_two_cpus()? {
         return Ok(());
     }
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     for (family, hook) in VARIANTS {
         let arena = Arena::new(family, hook)?;
-        let mut contender = Contender::new(&arena)?;
+        let mut contender = if sticky {
+            Contender::sticky(&arena)?
+        } else {
+            Contender::new(&arena)?
+        };
         let tally = arena
             .race(FLOWS, time(short), || contender.cycle(sequence))
             .with_context(|| format!("{sequence:?}, {family:?} {hook:?}"))?;
@@ -198,4 +207,21 @@ fn map_growth() -> Result<()> {
 #[test]
 fn table_take_over() -> Result<()> {
     race(Sequence::TakeOver, Duration::from_secs(6))
+}
+
+/// Clients stick to an endpoint that comes and goes.
+#[test]
+fn count_changes_with_affinity() -> Result<()> {
+    race_by(Sequence::Count, Duration::from_secs(1), true)
+}
+
+#[test]
+fn endpoint_replacement_with_affinity() -> Result<()> {
+    let time = Duration::from_secs(1);
+    race_by(Sequence::Replacement, time, true)
+}
+
+#[test]
+fn table_take_over_with_affinity() -> Result<()> {
+    race_by(Sequence::TakeOver, Duration::from_secs(4), true)
 }

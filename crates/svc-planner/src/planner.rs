@@ -21,7 +21,7 @@ use smallvec::SmallVec;
 use self::carry::Carry;
 use crate::clock::ticks;
 use crate::config::{Config, LocalhostNodePorts};
-use crate::kernel::set::SETS;
+use crate::kernel::set::{SETS, SetId};
 use crate::kernel::{Kernel, RuleSettings};
 use crate::model::Model;
 use crate::object::Change;
@@ -239,6 +239,12 @@ impl Planner {
         let localhost = self.config.localhost_node_ports;
         self.model
             .proxy_localhost(localhost == LocalhostNodePorts::Proxied);
+    }
+
+    /// Name of the map of clients that stick to endpoints.
+    #[must_use]
+    pub fn client_affinity(&self) -> &str {
+        &self.kernel.sets[SetId::ClientAffinity as usize].name
     }
 
     /// Service ports that are not, or not fully, served, by name.

@@ -54,6 +54,8 @@ pub struct Contender<'a> {
     cycle: usize,
     started: Instant,
     made: Made,
+    /// Clients of the flooded Service stick to endpoints.
+    sticky: bool,
 }
 
 /// What was committed so far, to see that a sequence does what it is for.
@@ -84,7 +86,20 @@ impl<'a> Contender<'a> {
     /// # Errors
     /// When the engine fails.
     pub fn new(arena: &'a Arena) -> Result<Self> {
+        Self::start(arena, false)
+    }
+
+    /// As [`new`](Self::new), for a Service whose clients stick to endpoints.
+    ///
+    /// # Errors
+    /// When the engine fails.
+    pub fn sticky(arena: &'a Arena) -> Result<Self> {
+        Self::start(arena, true)
+    }
+
+    fn start(arena: &'a Arena, sticky: bool) -> Result<Self> {
         let mut contender = Self {
+            sticky,
             arena,
             engine: start(arena, 0)?,
             cycle: 0,
@@ -197,10 +212,20 @@ impl<'a> Contender<'a> {
     }
 
     fn apply_all(&mut self) {
-        self.engine.apply(service(self.arena, 0));
+        self.engine.apply(self.flooded());
         self.engine.apply(service(self.arena, 1));
         self.endpoints(&[1, 2]);
         self.engine.apply(slice(1, &[self.arena.other_pod()]));
+    }
+
+    fn flooded(&self) -> Change {
+        match service(self.arena, 0) {
+            Change::Service(mut service) if self.sticky => {
+                service.affinity = Some(600);
+                Change::Service(service)
+            }
+            change => change,
+        }
     }
 
     fn endpoints(&mut self, pods: &[u8]) {

@@ -25,13 +25,14 @@ use svc_planner::plan::{Family, Transaction};
 
 use self::complaints::Complaints;
 use self::pace::{Backoff, Gate};
-use crate::engine::{Applied, Engine, EngineError, Saver, Turn, Wait};
+use crate::engine::{Applied, Engine, EngineError, Headroom, Saver, Turn, Wait};
 
 /// Keeps the kernel in step with changes.
 #[derive(Debug)]
 pub struct Proxy<T: Transport = Socket> {
     engine: Engine<T>,
     saver: Saver,
+    headroom: Headroom,
     lanes: Vec<Lane>,
     gate: Gate,
     /// A change was taken in since the last sync.
@@ -91,6 +92,7 @@ impl<T: Transport> Proxy<T> {
             complaints: Complaints::default(),
             engine,
             saver,
+            headroom: Headroom::default(),
         }
     }
 
@@ -144,7 +146,7 @@ impl<T: Transport> Proxy<T> {
     /// Programs what is there and what comes, until nothing will come.
     pub fn run(&mut self, changes: &mut Receiver) {
         loop {
-            let wait = self.sync();
+            let wait = self.sync().sooner(self.headroom.idle(&mut self.engine));
             let left = |time: Duration| time.saturating_sub(self.engine.clock().now());
             let until = match wait {
                 Wait::Until(time) => Some(left(time)),
