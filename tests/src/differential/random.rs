@@ -35,6 +35,12 @@ const PORTS: [(&str, Transport, u16, u16); 4] = [
 ];
 /// Ports that endpoints answer on, for each of [`PORTS`].
 const TARGETS: [u16; 2] = [8080, 8081];
+/// Source ranges: pods, the external client, somebody else.
+const RANGES: [[&str; 2]; 3] = [
+    ["10.0.0.0/8", "fd00:10::/64"],
+    ["203.0.113.0/25", "2001:db8:cafe::/48"],
+    ["192.0.2.128/25", "2001:db8:7::/48"],
+];
 /// Services of a cluster.
 const SERVICES: usize = 3;
 
@@ -65,6 +71,10 @@ struct Service {
     external_ip: bool,
     /// Its load balancer's mode, if it has an address.
     balancer: Option<&'static str>,
+    /// Who may reach that address: some of [`RANGES`].
+    ranges: Option<usize>,
+    /// Clients stick to endpoints.
+    sticky: bool,
 }
 
 /// Of each of [`ENDPOINTS`] its state, if it is one of this Service's.
@@ -129,15 +139,28 @@ fn services() -> impl Strategy<Value = Service> {
         any::<bool>(),
         any::<bool>(),
         option::weighted(0.7, select(&["VIP", "VIP", "Proxy"][..])),
+        option::weighted(0.4, 0..RANGES.len()),
+        prop::bool::weighted(0.2),
     )
         .prop_map(
-            |(kind, ports, internal_local, external_local, external_ip, balancer)| Service {
+            |(
                 kind,
                 ports,
                 internal_local,
                 external_local,
                 external_ip,
                 balancer,
+                ranges,
+                sticky,
+            )| Service {
+                kind,
+                ports,
+                internal_local,
+                external_local,
+                external_ip,
+                balancer,
+                ranges,
+                sticky,
             },
         )
 }
@@ -282,6 +305,11 @@ impl Clusters {
         let count = present.map_or(0, |it| it.states.iter().flatten().count());
         // One in a hundred misses an endpoint; what differs is looked at again.
         let tries = [3, 3, 9, 16, 24][count];
+        let sticky = self.services[number].as_ref().is_some_and(|it| it.sticky);
+        let endpoints = ENDPOINTS.iter().filter(|_| sticky);
+        let sticks_to: Vec<_> = endpoints
+            .flat_map(|(name, ..)| TARGETS.map(|port| ((*name).to_owned(), port)))
+            .collect();
         let mut targets = Vec::new();
         for (name, transport, port, node_port) in PORTS {
             let node_port = node_port_base(number) + node_port;
@@ -310,7 +338,7 @@ impl Clusters {
                     from: from.to_owned(),
                     to,
                     tries,
-                    sticks_to: Vec::new(),
+                    sticks_to: sticks_to.clone(),
                 });
             }
         }
@@ -372,6 +400,15 @@ impl Service {
         }
         if self.external_ip {
             line(format!("  externalIPs: [\"{}\"]", external_ip(number, of)));
+        }
+        if self.sticky {
+            line("  sessionAffinity: ClientIP".to_owned());
+        }
+        if let Some(range) = self.ranges.filter(|_| self.kind == "LoadBalancer") {
+            line(format!(
+                "  loadBalancerSourceRanges: [\"{}\"]",
+                RANGES[range][of]
+            ));
         }
         line("  ports:".to_owned());
         for ((name, transport, port, node_port), _) in
