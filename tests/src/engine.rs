@@ -29,6 +29,14 @@ pub fn settle<T: Transport>(engine: &mut Engine<T>) -> Result<()> {
     sync_up_to(engine, false, |_| ())
 }
 
+/// As [`settle`], and shows what is committed.
+///
+/// # Errors
+/// When the engine fails.
+pub fn settle_with(engine: &mut Engine, committed: impl FnMut(&Transaction)) -> Result<()> {
+    sync_up_to(engine, false, committed)
+}
+
 /// Sends until there is nothing to tidy up either, and shows what is committed.
 ///
 /// # Errors

@@ -1,0 +1,253 @@
+//! Traffic while the proxy ends and starts again, and while others change its tables.
+
+use core::{
+    net::SocketAddr,
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    time::Duration,
+};
+use std::{process::Command, sync::mpsc, thread};
+
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
+use e2e::{engine, folder::Folder, objects};
+use kproxy::{
+    engine::{Engine, GuardOptions, Netns, StateDir},
+    lab::{Probe, Topology, Transport, Verdict},
+};
+use svc_planner::{
+    Config,
+    object::Protocol,
+    plan::{Family, Transaction},
+};
+
+const PORT: u16 = 80;
+const PROTOCOLS: [Protocol; 2] = [Protocol::Tcp, Protocol::Udp];
+const PODS: [&str; 3] = ["web-1", "web-2", "web-3"];
+const VIP: &str = "172.30.0.41";
+const OTHER_VIP: &str = "172.30.0.42";
+/// Passes only when a test fails.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Requests answered between two events.
+const BETWEEN: usize = 40;
+
+fn topology() -> Result<Topology> {
+    let mut builder = Topology::builder()
+        .node(["192.168.0.2".parse()?])
+        .host("client", ["10.0.9.1".parse()?]);
+    for (number, pod) in (1..).zip(PODS) {
+        builder = builder.host(pod, [format!("10.0.1.{number}").parse()?]);
+    }
+    let topology = builder.build()?;
+    for pod in PODS {
+        topology.serve(pod, Transport::Tcp, PORT)?;
+        topology.serve(pod, Transport::Udp, PORT)?;
+    }
+    Ok(topology)
+}
+
+/// A process of the proxy.
+struct Process {
+    engine: Engine,
+    state: StateDir,
+    woken: mpsc::Receiver<()>,
+    rows: usize,
+}
+
+impl Process {
+    /// Starts one, as `kproxy run` does.
+    fn start(topology: &Topology, folder: &Folder, run: u32) -> Result<Self> {
+        let connected = engine::start(topology.node(), move |_| Config {
+            instance: run,
+            ..Config::default()
+        })?;
+        let path = folder.path().to_owned();
+        let (woke, woken) = mpsc::channel();
+        let started = topology.node().run(move || -> Result<_> {
+            let mut engine = connected;
+            let state = StateDir::open(&path, &Netns::Current)?;
+            engine.adopt(Some(&state))?;
+            for (name, vip) in [("web", VIP), ("other", OTHER_VIP)] {
+                let pods: Vec<_> = (1..=3)
+                    .map(|number| format!("10.0.1.{number}").parse())
+                    .collect::<Result<_, _>>()?;
+                engine.apply(objects::service(name, vip.parse()?, &PROTOCOLS, PORT));
+                engine.apply(objects::slice(name, &pods, &PROTOCOLS, PORT));
+            }
+            let options = GuardOptions::default();
+            engine.guard(&Netns::Current, options, move || {
+                woke.send(()).unwrap_or_default();
+            })?;
+            Ok((engine, state))
+        })??;
+        let (engine, state) = started;
+        let mut process = Self {
+            engine,
+            state,
+            woken,
+            rows: 0,
+        };
+        process.settle()?;
+        Ok(process)
+    }
+
+    fn settle(&mut self) -> Result<()> {
+        let rows = &mut self.rows;
+        engine::settle_with(&mut self.engine, |it: &Transaction| *rows += it.rows())
+    }
+
+    /// Waits until a change by others is noticed, and has it put right.
+    fn recover(&mut self) -> Result<()> {
+        self.woken.recv_timeout(PATIENCE)?;
+        self.settle()
+    }
+}
+
+fn nft(topology: &Topology, commands: &str) -> Result<()> {
+    let commands = commands.to_owned();
+    let output = topology
+        .node()
+        .run(move || Command::new("nft").arg(commands).output())??;
+    ensure!(output.status.success(), "{output:?}");
+    Ok(())
+}
+
+/// Requests from the client and from the node itself, each answered by a pod.
+fn request_until(topology: &Topology, stop: &AtomicBool, answered: &AtomicUsize) -> Result<()> {
+    let to = SocketAddr::new(VIP.parse()?, PORT);
+    let ways = [
+        ("client", Transport::Tcp),
+        ("node", Transport::Tcp),
+        ("client", Transport::Udp),
+        ("node", Transport::Udp),
+    ];
+    for (from, transport) in ways.into_iter().cycle() {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        match topology.probe(from, Probe { transport, to }, PATIENCE)? {
+            Verdict::Answered(answer) if PODS.contains(&&*answer.by) => {
+                answered.fetch_add(1, Ordering::Relaxed);
+            }
+            other => bail!("{transport} from {from}: {other:?}"),
+        }
+    }
+    Ok(())
+}
+
+/// Runs `events` while requests go on, none of which may fail; `enough` waits for some of them.
+fn under_requests(topology: &Topology, events: impl FnOnce(&dyn Fn()) -> Result<()>) -> Result<()> {
+    let (stop, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
+    thread::scope(|scope| {
+        let requests = scope.spawn(|| request_until(topology, &stop, &answered));
+        let enough = || {
+            let until = answered.load(Ordering::Relaxed) + BETWEEN;
+            while answered.load(Ordering::Relaxed) < until && !requests.is_finished() {
+                thread::yield_now();
+            }
+        };
+        let done = events(&enough);
+        stop.store(true, Ordering::Relaxed);
+        let requested = requests.join().map_err(|_| anyhow!("requests panicked"))?;
+        requested.and(done)
+    })
+}
+
+#[test]
+fn restarts_and_kills_lose_no_request() -> Result<()> {
+    let (topology, folder) = (topology()?, Folder::new()?);
+    let mut process = Process::start(&topology, &folder, 0)?;
+    let to = SocketAddr::new(VIP.parse()?, PORT);
+    let mut connection = topology.connect("client", to, PATIENCE)?;
+    under_requests(&topology, |enough| {
+        let mut saved = false;
+        for run in 1..=20 {
+            enough();
+            // Asked to end, killed when idle, killed with changes that it had no time to write down,
+            // and with what it wrote lost.
+            match run % 4 {
+                0 | 1 => {
+                    process.engine.save(&process.state)?;
+                    saved = true;
+                }
+                2 => {}
+                _ => {
+                    let pods = ["10.0.1.3".parse()?, "10.0.1.1".parse()?];
+                    let moved = objects::slice("web", &pods, &PROTOCOLS, PORT);
+                    process.engine.apply(moved);
+                    process.settle()?;
+                    saved = false;
+                }
+            }
+            drop(process);
+            if run % 5 == 0 {
+                for entry in std::fs::read_dir(folder.path())? {
+                    let path = entry?.path();
+                    if path.extension().is_some_and(|kind| kind == "json") {
+                        std::fs::remove_file(path)?;
+                    }
+                }
+                saved = false;
+            }
+            process = Process::start(&topology, &folder, run)?;
+            ensure!(
+                (process.rows == 0) == saved,
+                "run {run} wrote {} rows",
+                process.rows
+            );
+            connection
+                .echo(format!("run {run}").as_bytes(), PATIENCE)
+                .with_context(|| format!("run {run}"))?;
+        }
+        enough();
+        Ok(())
+    })
+}
+
+#[test]
+fn edits_of_others_are_put_right_under_traffic() -> Result<()> {
+    let (topology, folder) = (topology()?, Folder::new()?);
+    let mut process = Process::start(&topology, &folder, 0)?;
+    let to = SocketAddr::new(VIP.parse()?, PORT);
+    let mut connection = topology.connect("client", to, PATIENCE)?;
+    // Of another Service, and things that are not ours: our requests do not notice.
+    under_requests(&topology, |enough| {
+        for edit in [
+            "delete element ip kube-proxy services { 172.30.0.42 . tcp . 80 }",
+            "add chain ip kube-proxy theirs; add rule ip kube-proxy theirs drop",
+        ] {
+            enough();
+            nft(&topology, edit)?;
+            process.recover()?;
+        }
+        enough();
+        Ok(())
+    })?;
+    // Of everything: served again as soon as it is put right, and no open connection is lost.
+    drop(process);
+    for edit in [
+        "flush ruleset",
+        "delete table ip kube-proxy",
+        "flush chain ip kube-proxy services",
+        "flush map ip kube-proxy services",
+        "insert rule ip kube-proxy services drop",
+    ] {
+        let mut process = Process::start(&topology, &folder, 1)?;
+        nft(&topology, edit)?;
+        process.recover()?;
+        for from in ["client", "node"] {
+            for transport in [Transport::Tcp, Transport::Udp] {
+                let verdict = topology.probe(from, Probe { transport, to }, PATIENCE)?;
+                ensure!(
+                    matches!(verdict, Verdict::Answered(_)),
+                    "{edit}: {transport} from {from}: {verdict:?}"
+                );
+            }
+        }
+        connection
+            .echo(edit.as_bytes(), PATIENCE)
+            .with_context(|| edit.to_owned())?;
+        let seen = process.engine.interference(Family::Ipv4);
+        ensure!(seen.edits > 0, "{edit}: {seen:?}");
+        process.engine.save(&process.state)?;
+    }
+    Ok(())
+}
