@@ -107,6 +107,23 @@ impl Bench {
         );
     }
 
+    /// How many rows a set has, if the kernel tells.
+    fn rows(&mut self, name: &str) -> Option<u32> {
+        let mut rows = None;
+        let connection = self.engine.connection();
+        let read = connection.dump_sets(NfFamily::IPV4, TABLE, |set| {
+            let this = set.name.and_then(|it| it.to_str()).unwrap_or_default();
+            let number = this
+                .strip_prefix(name)
+                .map(|rest| rest.trim_start_matches('-'));
+            if number.is_some_and(|it| it.parse::<u32>().is_ok() || it.is_empty()) {
+                rows = set.count;
+            }
+        });
+        read.unwrap();
+        rows
+    }
+
     /// Whether the kernel tells how many rows a set has (Linux 6.17).
     fn counts_rows(&mut self) -> bool {
         let connection = self.engine.connection();
@@ -333,6 +350,41 @@ fn a_set_that_is_gone_is_made_anew_beside_the_rest() {
         assert!(services.contains("10.96.0.7 . tcp . 80"), "{services}");
         assert!(nft("list chain ip kube-proxy services").contains("@services-1"));
     });
+}
+
+/// At scale, the time of a cold load included: 45,000 Services with `KPROXY_LONG=1`.
+#[test]
+fn a_big_table_is_back_in_no_time() {
+    let long = std::env::var_os("KPROXY_LONG").is_some();
+    let services = if long { 45_000 } else { 3_000 };
+    // A build without optimisation plans slowly.
+    let limit = if cfg!(debug_assertions) { 20 } else { 1 };
+    for edit in [
+        "flush ruleset",
+        "flush chain ip kube-proxy services",
+        "flush map ip kube-proxy endpoints",
+    ] {
+        guarded(services, move |mut bench| {
+            let start = Instant::now();
+            nft(edit);
+            let edited = start.elapsed();
+            let noticed = bench.woken.recv_timeout(PATIENCE).unwrap();
+            let noticed = noticed.duration_since(start).saturating_sub(edited);
+            bench.sync();
+            let mended = start.elapsed() - edited;
+            println!(
+                "{services} Services: {edit}: noticed {noticed:?}, put right {mended:?} after"
+            );
+            assert!(noticed < NOTICED, "{edit}: noticed after {noticed:?}");
+            let limit = Duration::from_secs(limit);
+            assert!(mended < limit, "{edit}: put right after {mended:?}");
+            let rows = bench.rows("endpoints");
+            assert!(
+                rows.is_none_or(|rows| rows == u32::from(services)),
+                "{rows:?}"
+            );
+        });
+    }
 }
 
 /// What others do elsewhere costs us nothing and changes nothing.

@@ -14,12 +14,10 @@ pub(crate) fn read<T: Transport>(
     family: Family,
 ) -> Result<Option<Inventory>, QueryError> {
     let nf = nf_family(family);
-    let mut found = false;
-    connection.dump_tables(nf, |_, table| {
-        found |= table.name.is_some_and(|name| name == *TABLE);
-    })?;
-    if !found {
-        return Ok(None);
+    match connection.table_info(nf, TABLE, |_| ()) {
+        Ok(()) => {}
+        Err(error) if error.errno() == Some(Errno::ENOENT) => return Ok(None),
+        Err(error) => return Err(error),
     }
     let mut inventory = Inventory::default();
     let gone = |error: QueryError| match error.errno() {
