@@ -212,6 +212,8 @@ impl<T: Transport> Proxy<T> {
     fn round(&mut self, on_applied: &mut impl FnMut(&Applied, &Transaction)) -> bool {
         for lane in self.lanes.iter_mut().filter(|lane| !lane.done) {
             let turn = self.engine.turn(lane.family, &mut *on_applied);
+            let contended = self.engine.contended_since(lane.family);
+            self.board.contention(lane.family, contended);
             let now = self.engine.clock().now();
             match turn {
                 Ok(Turn::Again) => lane.busy = true,

@@ -21,6 +21,9 @@ pub struct FamilyStatus {
     pub failures: u32,
     /// Since when a change waits to be programmed; `None` if none does.
     pub queued_since: Option<Duration>,
+    /// Since when somebody keeps changing the table back: it may not be as it should be, and is left
+    /// alone at times.
+    pub contended_since: Option<Duration>,
 }
 
 /// What is known of the own Node.
@@ -63,6 +66,7 @@ impl StatusBoard {
             last_error: None,
             failures: 0,
             queued_since: None,
+            contended_since: None,
         });
         Self(Arc::new(Mutex::new(Status {
             node: NodeStatus::default(),
@@ -101,6 +105,11 @@ impl StatusBoard {
             status.failures = 0;
             status.queued_since = None;
         });
+    }
+
+    /// Whether somebody keeps changing a family's table back.
+    pub(super) fn contention(&self, family: Family, since: Option<Duration>) {
+        self.edit(family, |status| status.contended_since = since);
     }
 
     /// A family failed.

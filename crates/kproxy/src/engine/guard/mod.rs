@@ -74,7 +74,7 @@ pub(super) struct Guard {
     /// Afterwards: the one when it was opened.
     generation: u32,
     /// By index of the engine's families.
-    tables: [Watched; FAMILIES.len()],
+    tables: Vec<Watched>,
     rows: Vec<ExpectedRow>,
 }
 
@@ -116,15 +116,17 @@ impl<T: Transport> Engine<T> {
         let mut listener = Listener::start(netns, self.connection.port(), wake)?;
         listener.open()?;
         let generation = self.connection.generation()?;
-        let mut tables = FAMILIES.map(|_| Watched::new(options));
-        for (table, state) in tables.iter_mut().zip(&mut self.families) {
+        let families = self.families.iter_mut().map(|state| {
+            let mut table = Watched::new(state.family, options);
             table.baseline = state.adopted.take();
             if let Some(found) = table.baseline.as_ref().map(|it| it.generation)
                 && found != generation
             {
                 table.suspect(found);
             }
-        }
+            table
+        });
+        let tables = families.collect();
         self.guard = Some(Box::new(Guard {
             listener,
             options,
@@ -145,6 +147,14 @@ impl<T: Transport> Engine<T> {
             last_editor: table.by.clone(),
             ..table.tally.clone()
         })
+    }
+
+    /// Since when somebody keeps changing the table of a family back, on the engine's clock.
+    #[must_use]
+    pub fn contended_since(&self, family: Family) -> Option<Duration> {
+        let mut tables = self.guard.as_ref()?.tables.iter();
+        let table = tables.find(|table| table.family == family)?;
+        table.contention.since()
     }
 
     /// To be called before anything is planned for a family.
@@ -399,10 +409,12 @@ impl Guard {
     /// Takes over what the listener has seen.
     fn collect(&mut self) {
         let seen = self.listener.take();
-        for (table, sighting) in self.tables.iter_mut().zip(seen.tables) {
-            if sighting.edits == 0 {
+        for (family, sighting) in FAMILIES.into_iter().zip(seen.tables) {
+            let mut tables = self.tables.iter_mut();
+            let table = tables.find(|table| table.family == family);
+            let Some(table) = table.filter(|_| sighting.edits > 0) else {
                 continue;
-            }
+            };
             table.tally.edits += sighting.edits;
             table.by = sighting.by.or_else(|| table.by.take());
             let is_over = |at: Option<u32>| at.is_some_and(|at| !is_before(at, sighting.last));

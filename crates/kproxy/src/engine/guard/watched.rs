@@ -25,6 +25,7 @@ const AGAIN: Duration = Duration::from_millis(50);
 /// One table.
 #[derive(Debug)]
 pub(super) struct Watched {
+    pub(super) family: Family,
     /// The family has more to send.
     pub(super) busy: bool,
     /// What the table is made of if nobody but us has changed it since it was read.
@@ -61,8 +62,9 @@ pub(super) struct Pass {
 }
 
 impl Watched {
-    pub(super) fn new(options: GuardOptions) -> Self {
+    pub(super) fn new(family: Family, options: GuardOptions) -> Self {
         Self {
+            family,
             busy: false,
             baseline: None,
             structure: None,
