@@ -204,3 +204,16 @@ fn publishers_hear_that_the_receiver_is_gone() {
         assert_eq!(publisher.publish(slice("a", 3)), Err(Closed));
     });
 }
+
+/// A receiver that holds changes back hears of the end all the same, and has lost none of them.
+#[test]
+fn a_pause_ends_with_the_close() {
+    check(|| {
+        let (publisher, mut receiver) = mailbox::open();
+        let publishing = publishing(&publisher, |it| it.publish(slice("a", 1)).unwrap());
+        drop(publisher);
+        while !receiver.pause(core::time::Duration::MAX) {}
+        assert_eq!(take_all(&mut receiver).concat(), [slice("a", 1)]);
+        publishing.join().unwrap();
+    });
+}
