@@ -10,7 +10,8 @@ use core::net::IpAddr;
 use core::time::Duration;
 
 use allocation_counter::measure;
-use kproxy::engine::{Engine, TABLE};
+use kproxy::conntrack::Reconciler;
+use kproxy::engine::{Engine, Netns, TABLE};
 use kproxy::lower::{Lowered, lower};
 use nft_batch::{Batch, BatchOptions, Connection};
 use smallvec::smallvec;
@@ -235,6 +236,9 @@ fn the_engine_allocates_nothing_for_a_change_of_endpoints() {
         cluster()
             .into_iter()
             .for_each(|change| engine.apply(change));
+        // It is told, if there is something to tell.
+        let reconciler = Reconciler::start(&Netns::Current).unwrap();
+        engine.tell_flows(reconciler.publisher());
         engine.sync(|_, _| ()).unwrap();
         for (what, directions) in CHANGES {
             for round in 0..2 * ROUNDS {

@@ -172,6 +172,19 @@ fn the_kernel_filters_dumps() {
 }
 
 #[test]
+fn the_kernel_filters_dumps_by_what_is_not_so() {
+    in_new_netns(|| {
+        let kernel = populated();
+        let mut unreplied = Conn::default();
+        unreplied.status = Some(Status::empty());
+        unreplied.status_mask = Some(Status::SEEN_REPLY);
+        assert_eq!(kernel.dump(Family::IPV4, &unreplied), []);
+        unreplied.status_mask = Some(Status::DST_NAT);
+        assert_eq!(kernel.dump(Family::IPV4, &unreplied).len(), 2);
+    });
+}
+
+#[test]
 fn deletes_one_or_those_that_match() {
     in_new_netns(|| {
         let kernel = populated();
