@@ -82,7 +82,7 @@ fn name(number: u8) -> ObjectName {
     }
 }
 
-fn service(number: u8) -> Change {
+fn service(number: u8, affinity: Option<u32>) -> Change {
     Change::Service(Service {
         name: name(number),
         created: None,
@@ -92,7 +92,7 @@ fn service(number: u8) -> Change {
         source_ranges: smallvec![],
         internal_policy: TrafficPolicy::Cluster,
         external_policy: TrafficPolicy::Cluster,
-        affinity: None,
+        affinity,
         health_check_node_port: 0,
         algorithm: Algorithm::Random,
         ports: smallvec![ServicePort {
@@ -128,7 +128,7 @@ fn slice(number: u8, pods: impl IntoIterator<Item = (u8, Pod)>) -> Change {
 }
 
 /// A Node, and Services with 0 to 9 endpoints each: all classes that the changes lead to are in use.
-fn cluster() -> Vec<Change> {
+fn cluster(affinity: Option<u32>) -> Vec<Change> {
     let mut changes = vec![
         Change::Node(Node {
             name: OWN_NODE.into(),
@@ -142,7 +142,7 @@ fn cluster() -> Vec<Change> {
         },
     ];
     for number in 0..100 {
-        changes.push(service(number));
+        changes.push(service(number, affinity));
         changes.push(slice(number, (0..number % 10).map(|pod| (pod, Pod::Ready))));
     }
     changes
@@ -195,7 +195,16 @@ impl Proxy {
 
 #[test]
 fn planning_lowering_and_committing_a_change_of_endpoints_allocates_nothing() {
-    in_new_netns(|| {
+    without_allocations(None);
+}
+
+#[test]
+fn nor_does_a_change_of_endpoints_that_clients_stick_to() {
+    without_allocations(Some(10_800));
+}
+
+fn without_allocations(affinity: Option<u32>) {
+    in_new_netns(move || {
         let mut proxy = Proxy {
             planner: Planner::new(Family::Ipv4, config()),
             connection: Connection::open().unwrap(),
@@ -203,7 +212,7 @@ fn planning_lowering_and_committing_a_change_of_endpoints_allocates_nothing() {
             lowered: Lowered::default(),
             clock: Duration::ZERO,
         };
-        cluster()
+        cluster(affinity)
             .into_iter()
             .for_each(|change| proxy.planner.apply(change));
         // The counter sees the allocations of the first transactions.
@@ -233,7 +242,7 @@ fn the_engine_allocates_nothing_for_a_change_of_endpoints() {
             settle: Duration::ZERO,
             ..config()
         });
-        cluster()
+        cluster(None)
             .into_iter()
             .for_each(|change| engine.apply(change));
         // It is told, if there is something to tell.
