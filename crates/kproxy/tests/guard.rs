@@ -375,7 +375,9 @@ fn a_big_table_is_back_in_no_time() {
             println!(
                 "{services} Services: {edit}: noticed {noticed:?}, put right {mended:?} after"
             );
-            assert!(noticed < NOTICED, "{edit}: noticed after {noticed:?}");
+            // Its thread reads an event for each row, slowly without optimisation.
+            let soon = NOTICED * if cfg!(debug_assertions) { 10 } else { 1 };
+            assert!(noticed < soon, "{edit}: noticed after {noticed:?}");
             let limit = Duration::from_secs(limit);
             assert!(mended < limit, "{edit}: put right after {mended:?}");
             let rows = bench.rows("endpoints");
