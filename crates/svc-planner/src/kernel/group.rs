@@ -1,5 +1,7 @@
 //! Groups: the endpoint rows of a Service port and policy, shared by all frontends of it.
 
+use smallvec::SmallVec;
+
 use super::arena_number;
 use super::layout::NODE_PORT_SHORTCUT;
 use super::set::SetId;
@@ -33,7 +35,7 @@ pub(crate) struct Facts {
 pub(crate) struct Group {
     pub(crate) facts: Facts,
     /// What the kernel holds, slot by slot.
-    pub(crate) slots: Vec<Target>,
+    pub(crate) slots: SmallVec<[Target; 2]>,
     /// Numbers of the endpoints, if clients stick to them.
     pub(crate) sticky: Option<Box<Sticky>>,
     /// The last draft that noted what the facts were before.
@@ -142,7 +144,7 @@ impl Groups {
                 unused_since: IN_USE,
                 shortcuts: [None; 2],
             },
-            slots: Vec::new(),
+            slots: SmallVec::new(),
             sticky: sticky.then(Box::default),
             noted: draft,
         });

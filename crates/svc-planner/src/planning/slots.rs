@@ -111,7 +111,7 @@ impl Work<'_> {
             return;
         };
         let before = group.facts.count as usize;
-        if before == targets.len() && group.slots.len() == before && group.slots == targets {
+        if before == targets.len() && group.slots.len() == before && group.slots[..] == *targets {
             return;
         }
         let count = targets.len();
