@@ -133,9 +133,44 @@ fn what_is_there_stays_until_the_node_is_known() {
 }
 
 #[test]
+fn without_any_node_manifests_are_served() {
+    sandboxed(|mut sandbox| {
+        sandbox.write_web("web.json", "10.1.0.1");
+        let folder = sandbox.folder().to_str().unwrap().to_owned();
+        for more in [&[][..], &["--node-name", "node-a"]] {
+            let args = [&["apply", "-f", &folder], more].concat();
+            let output = sandbox.node_command(&args).output().unwrap();
+            assert!(output.status.success(), "{output:?}");
+            let text = String::from_utf8(output.stderr).unwrap();
+            assert!(text.contains("no Node among the manifests"), "{text}");
+            assert!(sandbox.route("10.96.0.10", 80).is_some());
+        }
+    });
+}
+
+#[test]
+fn a_folder_without_any_node_is_watched_unless_one_is_named() {
+    sandboxed(|mut sandbox| {
+        let mut events = Events::open().unwrap();
+        sandbox.write_web("web.json", "10.1.0.1");
+        let source = format!("dir:{}", sandbox.folder().display());
+        let mut command = sandbox.node_command(&["run", "--source", &source]);
+        let mut process = command.stderr(Stdio::null()).spawn().unwrap();
+        sandbox.until(&mut events, |it| it.route("10.96.0.10", 80).is_some());
+        process.kill().unwrap();
+        process.wait().unwrap();
+    });
+}
+
+#[test]
 fn once_means_with_the_node_or_not_at_all() {
     sandboxed(|mut sandbox| {
         sandbox.write_web("web.json", "10.1.0.1");
+        // Somebody else's.
+        sandbox.write_json(
+            "other.json",
+            &[json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-b"}})],
+        );
         let folder = sandbox.folder().to_str().unwrap().to_owned();
         for command in ["apply", "plan"] {
             let args = [command, "-f", &folder, "--node-name", "node-a"];

@@ -118,6 +118,11 @@ fn load(
             on_change(change);
         });
     }
+    if !has_node && source.stats().nodes == 0 {
+        eprintln!("warning: no Node among the manifests: {ALL_ADDRESSES}");
+        on_change(proxy.stand_in());
+        has_node = true;
+    }
     let mut loaded = Loaded {
         stats: source.stats(),
         problems: 0,
@@ -136,6 +141,9 @@ fn load(
     core::mem::forget(source);
     Ok(loaded)
 }
+
+/// What it means to do without a Node.
+const ALL_ADDRESSES: &str = "node ports are served on all addresses, as with --no-node";
 
 /// What was read.
 struct Loaded {

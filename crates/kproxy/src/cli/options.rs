@@ -97,7 +97,8 @@ pub struct ProxyOptions {
     node_name: Option<String>,
 
     /// This host is no Node of a cluster: do not wait for a Node object. Without --node-name no endpoint
-    /// is local
+    /// is local. Manifests without any Node are taken so (by `run` unless there is a --node-name), but
+    /// the host name still tells local endpoints
     #[arg(long)]
     no_node: bool,
 
@@ -185,15 +186,23 @@ impl ProxyOptions {
     /// What is known before any object is read: the host's addresses, and the Node that stands for the
     /// one that need not come.
     pub(super) fn host(&self, addresses: Vec<IpAddr>) -> impl Iterator<Item = Change> {
-        let node = self.no_node.then(|| {
-            Change::Node(Node {
-                name: self.node_name().into(),
-                addresses: SmallVec::new(),
-                pod_cidrs: SmallVec::new(),
-                zone: None,
-            })
-        });
+        let node = self.no_node.then(|| self.stand_in());
         node.into_iter().chain([Change::HostAddresses(addresses)])
+    }
+
+    /// A Node of which only the name is known.
+    pub(super) fn stand_in(&self) -> Change {
+        Change::Node(Node {
+            name: self.node_name().into(),
+            addresses: SmallVec::new(),
+            pod_cidrs: SmallVec::new(),
+            zone: None,
+        })
+    }
+
+    /// Whether somebody expects a certain Node.
+    pub(super) const fn names_node(&self) -> bool {
+        self.node_name.is_some()
     }
 
     /// What an earlier process left behind for `netns`; `None` where it cannot be kept.

@@ -12,7 +12,7 @@ use clap::Args;
 use svc_planner::mailbox::{self, Publisher};
 
 use super::duration::duration;
-use super::{CliError, Exit, ProxyOptions, Target};
+use super::{ALL_ADDRESSES, CliError, Exit, ProxyOptions, Target};
 use crate::check::{self, Check};
 use crate::conntrack::Reconciler;
 use crate::engine::{Engine, GuardOptions, Netns, Saver};
@@ -114,7 +114,14 @@ impl Run {
             proxy.apply(change);
         }
         // Straight into the engine: nothing is programmed before everything was read once.
-        reader.load(|change| proxy.apply(change));
+        let read = reader.load(|change| proxy.apply(change));
+        if self.proxy.needs_node() && !self.proxy.names_node() && read.nodes == 0 {
+            tracing::warn!(
+                "no Node in {}, and none is named: {ALL_ADDRESSES}",
+                folder.display()
+            );
+            proxy.apply(self.proxy.stand_in());
+        }
         keep_up(reader, addresses, &mut proxy, &netns)?;
         tracing::info!("asked to end; the rules stay");
         drop(listeners);

@@ -47,6 +47,8 @@ pub struct Stats {
     pub bytes: u64,
     /// Objects of our kinds.
     pub objects: u64,
+    /// Nodes among them, the own one or not.
+    pub nodes: u64,
     /// Objects of other kinds.
     pub ignored: u64,
 }
@@ -327,6 +329,7 @@ impl<F: FnMut(Change)> Reading<'_, F> {
             return self.fault(at, Fault::NoName(kind));
         };
         self.source.stats.objects += 1;
+        self.source.stats.nodes += u64::from(kind == Kind::Node);
         if kind == Kind::Node && id.name != self.source.node_name {
             return;
         }

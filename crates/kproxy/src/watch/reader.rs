@@ -9,7 +9,7 @@ use svc_planner::object::Change;
 
 use super::{FolderWatch, Signals, wait};
 use crate::ingest::Severity;
-use crate::manifest::{Input, Source};
+use crate::manifest::{Input, Source, Stats};
 
 /// Reads manifests, first all of them, then those that change, and logs what is wrong with them.
 #[derive(Debug)]
@@ -35,10 +35,11 @@ impl Reader {
     }
 
     /// Reads the folder in full. What changes meanwhile is read twice, and not missed.
-    pub fn load(&mut self, on_change: impl FnMut(Change)) {
+    pub fn load(&mut self, on_change: impl FnMut(Change)) -> Stats {
         let folder = Input::from(self.watch.folder());
         self.source.load(&folder, on_change);
         self.log_problems();
+        self.source.stats()
     }
 
     /// Publishes what changes, all at once what changed at once, until a signal asks the process
