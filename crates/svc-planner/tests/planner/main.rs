@@ -14,6 +14,7 @@ mod fairness;
 mod faults;
 mod flows;
 mod growth;
+mod moves;
 mod names;
 mod objects;
 mod properties;
