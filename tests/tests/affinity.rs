@@ -164,3 +164,47 @@ fn a_full_map_loses_no_connection() -> Result<()> {
     }
     Ok(())
 }
+
+/// A slice of the Service `web` under another name.
+fn part(text: &str, numbers: &[u8]) -> Result<Change> {
+    let pods: Vec<_> = numbers.iter().map(|number| address(1, *number)).collect();
+    let Change::EndpointSlice(mut slice) = objects::slice("web", &pods, &[Protocol::Tcp], PORT)
+    else {
+        bail!("a slice is a slice");
+    };
+    slice.name = objects::name(text);
+    Ok(Change::EndpointSlice(slice))
+}
+
+#[test]
+fn endpoints_move_between_slices_and_nobody_with_them() -> Result<()> {
+    let topology = network()?;
+    let mut engine = start(&topology, 1_000)?;
+    apply(&mut engine, 600)?;
+    let before = CLIENTS.map(|from| connect(&topology, from));
+    // Of two slices: in both, in the other, and in neither until the next change.
+    let rounds: [&[(&str, &[u8])]; 5] = [
+        &[("more", &[3, 1])],
+        &[("web", &[2])],
+        &[("web", &[]), ("more", &[2, 3, 1])],
+        &[("more", &[]), ("web", &[3, 2]), ("third", &[1])],
+        &[("third", &[]), ("web", &[1, 2, 3])],
+    ];
+    for (round, changes) in rounds.into_iter().cycle().take(20).enumerate() {
+        for (slice, numbers) in changes {
+            engine.apply(part(slice, numbers)?);
+        }
+        let mut rows = 0;
+        engine::settle_with(&mut engine, |transaction| rows += transaction.rows())?;
+        ensure!(rows == 0, "round {round}: {rows} rows");
+        for (from, before) in CLIENTS.into_iter().zip(&before) {
+            let before = before.as_ref().ok().context("no first connection")?;
+            let reached = connect(&topology, from)?;
+            ensure!(
+                reached == *before,
+                "round {round}: {from} moved from {before} to {reached}"
+            );
+        }
+    }
+    Ok(())
+}
