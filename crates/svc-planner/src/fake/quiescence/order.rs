@@ -71,23 +71,22 @@ pub fn check_order(kernel: &Kernel, family: Family, hold: Duration) -> Vec<Order
                 violations.push(OrderViolation::ClassTooEarly { class, generation });
             }
         }
-        let numbers: BTreeSet<u32> = before
-            .ranges
-            .keys()
-            .chain(now.ranges.keys())
-            .copied()
-            .collect();
-        for list in numbers {
-            if before.ranges.get(&list) == now.ranges.get(&list) {
+        let kept: BTreeSet<&(Name, u32)> = before.ranges.keys().chain(now.ranges.keys()).collect();
+        for of_set in kept {
+            if before.ranges.get(of_set) == now.ranges.get(of_set) {
                 continue;
             }
+            // A table that is taken over numbers its lists in a set of its own.
+            let (set, list) = of_set;
+            let names = |state: &State| state.sets.contains(set) && state.lists.contains(list);
+            let list = *list;
             let is_named = states
                 .range(..generation)
                 .filter(|(old, _)| timeline.visible_until(**old, hold) >= generation)
-                .any(|(_, old)| old.lists.contains(&list));
+                .any(|(_, old)| names(old));
             if is_named {
                 violations.push(OrderViolation::ListChanged { list, generation });
-            } else if now.lists.contains(&list) && before.in_force {
+            } else if names(now) && before.in_force {
                 violations.push(OrderViolation::ListTooLate { list, generation });
             }
         }
@@ -103,8 +102,10 @@ struct State {
     classes: BTreeSet<u32>,
     /// Lists of source ranges named in maps that packets are looked up in.
     lists: BTreeSet<u32>,
-    /// The ranges of each list, wherever they are.
-    ranges: BTreeMap<u32, BTreeSet<IpNet>>,
+    /// Sets that packets are looked up in.
+    sets: BTreeSet<Name>,
+    /// The ranges of each list of each set, wherever it is.
+    ranges: BTreeMap<(Name, u32), BTreeSet<IpNet>>,
     /// There are base chains.
     in_force: bool,
 }
@@ -157,10 +158,13 @@ impl State {
                 _ => {}
             }
         }
-        let mut ranges: BTreeMap<u32, BTreeSet<IpNet>> = BTreeMap::new();
-        for (key, _) in table.sets.keys().flat_map(rows) {
-            if let Key::Source { list, range } = key {
-                ranges.entry(list).or_default().insert(range);
+        let mut ranges: BTreeMap<(Name, u32), BTreeSet<IpNet>> = BTreeMap::new();
+        for set in table.sets.keys() {
+            for (key, _) in rows(set) {
+                if let Key::Source { list, range } = key {
+                    let list = ranges.entry((set.clone(), list)).or_default();
+                    list.insert(range);
+                }
             }
         }
         let has_rules = |name| chain(name).is_some_and(|chain| !chain.rules.is_empty());
@@ -174,6 +178,7 @@ impl State {
             routes,
             classes: classes.collect(),
             lists,
+            sets: maps.into_iter().cloned().collect(),
             ranges,
             in_force,
         }
