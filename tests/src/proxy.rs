@@ -70,6 +70,7 @@ impl Proxy {
             } else {
                 LocalhostNodePorts::Off
             },
+            no_local_endpoint: node.no_local_endpoint,
             local: if of == family {
                 local.clone()
             } else {

@@ -27,6 +27,9 @@ pub struct Config {
     pub node_port_addresses: NodePortAddresses,
     /// What becomes of connections to node ports at loopback addresses.
     pub localhost_node_ports: LocalhostNodePorts,
+    /// What becomes of connections to a ClusterIP of internalTrafficPolicy Local whose endpoints are all
+    /// on other nodes.
+    pub no_local_endpoint: NoLocalEndpoint,
     /// Rows after which a transaction is closed; one Service port may exceed it.
     pub chunk: usize,
     /// How long a row, slot, chain or map outlives the commit that stopped its use: a packet may
@@ -40,8 +43,8 @@ pub struct Config {
     /// Upper bound of any map's size.
     pub max_rows: u32,
     /// Room for so many clients that stick to endpoints, in a table that is yet to be made. When it is
-    /// reached, new clients are served but not remembered. About 100 bytes of the kernel's memory
-    /// each.
+    /// reached, new clients are served but not remembered. About 90 bytes of the kernel's memory for
+    /// each client that is remembered.
     pub max_affinity_clients: u32,
     /// Upper bound of the number of classes (chains shared by Services with the same number of
     /// endpoints), at most [`Route::MAX_CLASS`]. A commit's cost grows with it. When it is reached,
@@ -66,6 +69,7 @@ impl Default for Config {
             bind_address: None,
             node_port_addresses: NodePortAddresses::PRIMARY,
             localhost_node_ports: LocalhostNodePorts::Off,
+            no_local_endpoint: NoLocalEndpoint::Drop,
             chunk: 16_000,
             hold: Duration::from_secs(1),
             settle: Duration::from_millis(5),
@@ -78,6 +82,18 @@ impl Default for Config {
             instance: 0,
         }
     }
+}
+
+/// What becomes of connections to a ClusterIP whose policy, Local, leaves no endpoint. KEP-2086 and
+/// kube-proxy drop them, so that clients wait for an endpoint that is about to come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum NoLocalEndpoint {
+    /// Dropped without an answer, as kube-proxy does.
+    #[default]
+    Drop,
+    /// Rejected with ICMP port unreachable, as if there were no endpoint on any node: clients that have
+    /// another address to try need not wait for a timeout.
+    Reject,
 }
 
 /// How local sources are recognised (`detectLocalMode`).

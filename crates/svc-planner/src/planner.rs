@@ -231,11 +231,15 @@ impl Planner {
     /// Node comes again. What the rules say follows with the next
     /// transaction.
     pub fn reconfigure(&mut self, config: Config) {
+        let none_here = self.config.no_local_endpoint;
         let node_name = core::mem::take(&mut self.config.node_name);
         self.config = Config {
             node_name,
             ..config
         };
+        if self.config.no_local_endpoint != none_here {
+            self.model.queue_all();
+        }
         let localhost = self.config.localhost_node_ports;
         self.model
             .proxy_localhost(localhost == LocalhostNodePorts::Proxied);

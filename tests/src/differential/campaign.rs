@@ -11,6 +11,7 @@ use proptest::{
     strategy::{Strategy as _, ValueTree as _},
     test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner},
 };
+use svc_planner::config::NoLocalEndpoint;
 
 use super::{Excuses, History, Report, Trial, histories, run};
 use crate::{control_plane::ControlPlane, scenario::Family};
@@ -59,6 +60,13 @@ impl Campaign {
     fn scenario(&mut self, file: &Path, family: Family) -> Result<()> {
         let started = Instant::now();
         let trial = Trial::read(file, family)?;
+        if trial.node.no_local_endpoint != NoLocalEndpoint::default() {
+            println!(
+                "{} ({family}): kube-proxy cannot be so configured",
+                trial.name
+            );
+            return Ok(());
+        }
         let report = run(&self.control, &trial, &self.excuses)?;
         println!(
             "{} ({family}): {} compared, {} excused, {} differ, {} objects refused, {:.1} s",

@@ -9,6 +9,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
+use svc_planner::config::NoLocalEndpoint;
 
 use super::expect::{Expected, Target};
 
@@ -67,6 +68,17 @@ pub struct NodeSpec {
     /// The gate `KubeProxyNFTablesLocalhostNodePorts`; none of the addresses above is loopback.
     #[serde(default)]
     pub localhost_node_ports: bool,
+    /// `--no-local-endpoint`, which kube-proxy does not have.
+    #[serde(default, with = "NoLocalEndpointName")]
+    pub no_local_endpoint: NoLocalEndpoint,
+}
+
+/// Names of [`NoLocalEndpoint`].
+#[derive(Deserialize)]
+#[serde(remote = "NoLocalEndpoint", rename_all = "lowercase")]
+enum NoLocalEndpointName {
+    Drop,
+    Reject,
 }
 
 /// How local sources are recognised; the names are kube-proxy's.

@@ -11,7 +11,7 @@ use clap::{ArgAction, Args, ValueEnum};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use smallvec::SmallVec;
 use svc_planner::Config;
-use svc_planner::config::{LocalDetector, LocalhostNodePorts, NodePortAddresses};
+use svc_planner::config::{LocalDetector, LocalhostNodePorts, NoLocalEndpoint, NodePortAddresses};
 use svc_planner::object::{Change, Node};
 use svc_planner::plan::Family;
 use tracing_subscriber::filter::LevelFilter;
@@ -153,6 +153,24 @@ pub struct ProxyOptions {
     )]
     nodeport_addresses: Vec<NodePortAddress>,
 
+    /// What becomes of connections to a ClusterIP of internalTrafficPolicy Local whose endpoints are all on
+    /// other nodes: `drop`, as kube-proxy does, or `reject`, so that clients need not wait for a timeout
+    #[arg(
+        long,
+        value_name = "drop|reject",
+        value_enum,
+        default_value_t,
+        hide_possible_values = true
+    )]
+    no_local_endpoint: OnNoLocalEndpoint,
+
+    /// How many clients of Services with session affinity are remembered at once, per IP family; further
+    /// ones are served, but not remembered. Costs about 90 bytes of the kernel's memory for each client
+    /// that is remembered. Counts for a table that is made anew, not for one that is gone on with
+    #[arg(long, value_name = "N", default_value_t = Config::default().max_affinity_clients,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    max_affinity_clients: u32,
+
     /// Switches of kube-proxy. KubeProxyNFTablesLocalhostNodePorts: TCP node ports work at loopback
     /// addresses if --nodeport-addresses names these; all others are rejected there
     #[arg(long, value_name = "NAME=true|false,…", value_delimiter = ',')]
@@ -278,6 +296,8 @@ impl ProxyOptions {
             bind_address: self.bind_address,
             node_port_addresses: NodePortAddress::all(&self.nodeport_addresses),
             localhost_node_ports: self.localhost_node_ports(family),
+            no_local_endpoint: self.no_local_endpoint.into(),
+            max_affinity_clients: self.max_affinity_clients,
             repeat_lookup: kernel_version()
                 .is_some_and(|version| version < KernelVersion::LOOKUPS_RESTART),
             instance: instance(),
@@ -340,6 +360,23 @@ enum DetectLocalMode {
     /// What comes from interfaces with such names
     #[value(name = "InterfaceNamePrefix")]
     InterfaceNamePrefix,
+}
+
+/// As [`NoLocalEndpoint`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum OnNoLocalEndpoint {
+    #[default]
+    Drop,
+    Reject,
+}
+
+impl From<OnNoLocalEndpoint> for NoLocalEndpoint {
+    fn from(word: OnNoLocalEndpoint) -> Self {
+        match word {
+            OnNoLocalEndpoint::Drop => Self::Drop,
+            OnNoLocalEndpoint::Reject => Self::Reject,
+        }
+    }
 }
 
 /// Longest name of an interface (linux/if.h: `IFNAMSIZ` - 1).
@@ -451,6 +488,20 @@ mod tests {
         let all = addresses("localhost,all,primary,10.1.2.3/8");
         assert!(all.primary && all.localhost && all.all);
         assert_eq!(all.prefixes, ["10.0.0.0/8".parse().unwrap()]);
+    }
+
+    #[test]
+    fn affinity_and_missing_endpoints_are_as_asked() {
+        let four = |args: &[&str]| config(Family::Ipv4, args);
+        let default = four(&[]);
+        assert_eq!(default.no_local_endpoint, NoLocalEndpoint::Drop);
+        assert_eq!(default.max_affinity_clients, 1 << 18);
+        let asked = four(&["--no-local-endpoint=reject", "--max-affinity-clients=7"]);
+        assert_eq!(asked.no_local_endpoint, NoLocalEndpoint::Reject);
+        assert_eq!(asked.max_affinity_clients, 7);
+        for wrong in ["--no-local-endpoint=accept", "--max-affinity-clients=0"] {
+            assert!(Cli::try_parse_from(["kproxy", wrong]).is_err(), "{wrong}");
+        }
     }
 
     #[test]

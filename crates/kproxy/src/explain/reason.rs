@@ -3,7 +3,7 @@
 use core::net::IpAddr;
 
 use svc_planner::fake::{Outcome, Step};
-use svc_planner::object::{Protocol, Service, TrafficPolicy};
+use svc_planner::object::{Endpoint, Protocol, Service, TrafficPolicy};
 use svc_planner::plan::{Rule, Statement};
 use svc_planner::report::Reason;
 
@@ -97,6 +97,7 @@ fn stopped(
         );
     }
     match deciding_set(rule) {
+        Some("reject-services") if is_only_elsewhere(hit, known) => no_endpoint(name, hit),
         Some("reject-services" | "reject-nodeports") => {
             format!("no endpoint of {name} is ready, on any node")
         }
@@ -135,6 +136,18 @@ fn no_endpoint(name: &str, hit: Option<&Hit>) -> String {
         }
         _ => format!("{name} has no endpoint for it here"),
     }
+}
+
+/// Does the policy of a ClusterIP leave out endpoints that other nodes would use?
+fn is_only_elsewhere(hit: Option<&Hit>, known: &Known<'_>) -> bool {
+    let Some((hit, port)) = hit.and_then(|hit| Some((hit, hit.owner.as_ref()?))) else {
+        return false;
+    };
+    let is_local = hit.target.kind == Some(FrontendKind::ClusterIp)
+        && hit.target.policy == Some(TrafficPolicy::Local);
+    let is_used = |it: &Endpoint| it.ready || (it.serving && it.terminating);
+    let mut endpoints = known.objects.endpoints(port).into_iter();
+    is_local && endpoints.any(|(endpoint, _)| is_used(endpoint))
 }
 
 /// Sets that source ranges are kept in.

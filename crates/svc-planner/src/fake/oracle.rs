@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ipnet::IpNet;
 
 use super::packet::{Endpoint, Host, Origin, Packet, Transport, Verdict};
-use crate::config::{Config, LocalDetector, NodePortAddresses};
+use crate::config::{Config, LocalDetector, NoLocalEndpoint, NodePortAddresses};
 use crate::object::{
     self, Change, EndpointSlice, Node, ObjectName, Protocol, Service, ServicePort, TrafficPolicy,
 };
@@ -286,7 +286,10 @@ impl Oracle {
             },
         };
         if endpoints.is_empty() {
-            Fate::Drop
+            match (way, self.config.no_local_endpoint) {
+                (Way::ClusterIp, NoLocalEndpoint::Reject) => Fate::NoEndpoint,
+                _ => Fate::Drop,
+            }
         } else {
             Fate::Deliver {
                 endpoints,

@@ -163,8 +163,9 @@ impl Work<'_> {
         ];
         let is_external = reach.contains(&true);
         let external = traffic_policy::external(spec.external_policy, self.selection);
+        let none_here = self.config.no_local_endpoint;
         Some(Fates {
-            internal: traffic_policy::internal(spec.internal_policy, self.selection),
+            internal: traffic_policy::internal(spec.internal_policy, self.selection, none_here),
             external: is_external.then_some(external),
             reach,
             algorithm: spec.algorithm,

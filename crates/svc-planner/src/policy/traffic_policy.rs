@@ -1,6 +1,7 @@
 //! Traffic policies: from a Service port's endpoints to what happens to a new connection.
 
 use super::endpoint_selection::Selection;
+use crate::config::NoLocalEndpoint;
 use crate::object::TrafficPolicy;
 
 /// What is done to a connection besides balancing it.
@@ -24,7 +25,7 @@ pub(crate) enum Kind {
 /// What happens to connections to a kind of frontend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// Refused: no endpoint anywhere.
+    /// Refused: no endpoint anywhere, or none here and so configured.
     Reject,
     /// Dropped: endpoints elsewhere, none here.
     Drop,
@@ -34,14 +35,21 @@ pub(crate) enum Fate {
     Local(Kind),
 }
 
-/// For ClusterIPs. `Local`: endpoints of this node only, silence if there are none.
-pub(crate) fn internal(policy: TrafficPolicy, endpoints: &Selection) -> Fate {
+/// For ClusterIPs. `Local`: endpoints of this node only; what is done if there are none is configured.
+pub(crate) fn internal(
+    policy: TrafficPolicy,
+    endpoints: &Selection,
+    none_here: NoLocalEndpoint,
+) -> Fate {
     if endpoints.cluster.is_empty() {
         return Fate::Reject;
     }
     match policy {
         TrafficPolicy::Cluster => Fate::Cluster(Kind::Internal),
-        TrafficPolicy::Local if endpoints.local.is_empty() => Fate::Drop,
+        TrafficPolicy::Local if endpoints.local.is_empty() => match none_here {
+            NoLocalEndpoint::Drop => Fate::Drop,
+            NoLocalEndpoint::Reject => Fate::Reject,
+        },
         TrafficPolicy::Local => Fate::Local(Kind::Internal),
     }
 }

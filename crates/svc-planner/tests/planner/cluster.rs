@@ -8,7 +8,9 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
-use svc_planner::config::{Config, LocalDetector, LocalhostNodePorts, NodePortAddresses};
+use svc_planner::config::{
+    Config, LocalDetector, LocalhostNodePorts, NoLocalEndpoint, NodePortAddresses,
+};
 use svc_planner::fake::{Host, Packet};
 use svc_planner::object::{
     Algorithm, Change, Endpoint, EndpointSlice, Node, ObjectName, Protocol, Service, ServicePort,
@@ -347,7 +349,11 @@ pub(crate) fn config(family: Family) -> impl Strategy<Value = Config> {
         Just(LocalhostNodePorts::Proxied),
         Just(LocalhostNodePorts::Rejected),
     ];
-    let other = (any::<bool>(), any::<bool>(), 0..32_u8, localhost);
+    let none_here = prop_oneof![
+        2 => Just(NoLocalEndpoint::Drop),
+        1 => Just(NoLocalEndpoint::Reject),
+    ];
+    let other = (any::<bool>(), any::<bool>(), 0..32_u8, localhost, none_here);
     (
         local,
         node_ports,
@@ -358,7 +364,13 @@ pub(crate) fn config(family: Family) -> impl Strategy<Value = Config> {
             |(
                 local,
                 node_port_addresses,
-                (masquerade_all, repeat_lookup, masquerade_bit, localhost_node_ports),
+                (
+                    masquerade_all,
+                    repeat_lookup,
+                    masquerade_bit,
+                    localhost_node_ports,
+                    no_local_endpoint,
+                ),
                 chunk,
             )| {
                 Config {
@@ -368,6 +380,7 @@ pub(crate) fn config(family: Family) -> impl Strategy<Value = Config> {
                     local,
                     node_port_addresses,
                     localhost_node_ports,
+                    no_local_endpoint,
                     repeat_lookup,
                     chunk,
                     ..Config::default()

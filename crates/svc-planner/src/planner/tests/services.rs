@@ -161,6 +161,27 @@ fn policy_local_keeps_external_clients_on_this_node() {
 }
 
 #[test]
+fn what_a_cluster_ip_without_a_local_endpoint_does_may_be_changed() {
+    let mut bench = Bench::new(config());
+    let mut web = service("web", "10.96.0.1");
+    web.internal_policy = TrafficPolicy::Local;
+    bench.apply(Change::Service(web));
+    bench.apply(slice("web-a", "web", &["10.0.0.2"]));
+    bench.drain();
+    assert_eq!(bench.balances("10.96.0.1"), ["dropped"]);
+    bench.planner.reconfigure(Config {
+        no_local_endpoint: crate::config::NoLocalEndpoint::Reject,
+        ..config()
+    });
+    bench.drain();
+    assert_eq!(bench.balances("10.96.0.1"), ["rejected"]);
+    bench.planner.reconfigure(config());
+    bench.drain();
+    assert_eq!(bench.balances("10.96.0.1"), ["dropped"]);
+    bench.check();
+}
+
+#[test]
 fn a_change_of_node_port_addresses_loses_no_connection() {
     let node = Node {
         name: "here".into(),
