@@ -86,6 +86,15 @@ impl Program {
         Ok(lines.get(from..).unwrap_or_default().join("\n"))
     }
 
+    /// Kills it, whatever it is doing.
+    ///
+    /// # Errors
+    /// When it cannot be killed or waited for.
+    pub fn kill(&mut self) -> Result<ExitStatus> {
+        self.child.kill()?;
+        Ok(self.child.wait()?)
+    }
+
     /// Asks it to end and waits until it has; kills it when it does not.
     ///
     /// # Errors

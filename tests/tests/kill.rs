@@ -1,0 +1,259 @@
+//! The program is killed at random moments of a churn; the next one finds its way.
+
+use core::{
+    fmt::Write as _,
+    net::SocketAddr,
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    time::Duration,
+};
+use std::{
+    os::unix::process::ExitStatusExt as _,
+    path::Path,
+    process::{Command, Output},
+    thread,
+    time::{Instant, SystemTime, UNIX_EPOCH},
+};
+
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
+use e2e::{folder::Folder, program::Program};
+use kproxy::lab::{Probe, Topology, Transport, Verdict};
+
+const KPROXY: &str = env!("CARGO_BIN_EXE_kproxy-under-test");
+const NODE: &str = "apiVersion: v1
+kind: Node
+metadata: {name: node-a}
+status:
+  addresses: [{type: InternalIP, address: 192.168.0.2}]
+";
+const SIGKILL: i32 = 9;
+const KILLS: usize = 10;
+/// Services that come, go and change; one more is always served.
+const SERVICES: u64 = 40;
+const PODS: [&str; 3] = ["pod-1", "pod-2", "pod-3"];
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long it may take until all is in force.
+const SETTLED: Duration = Duration::from_secs(60);
+
+fn topology() -> Result<Topology> {
+    let mut builder = Topology::builder()
+        .node(["192.168.0.2".parse()?])
+        .host("client", ["10.0.9.1".parse()?]);
+    for (number, pod) in (1..).zip(PODS) {
+        builder = builder.host(pod, [format!("10.0.1.{number}").parse()?]);
+    }
+    let topology = builder.build()?;
+    for pod in PODS {
+        topology.serve(pod, Transport::Tcp, 80)?;
+        topology.serve(pod, Transport::Udp, 80)?;
+    }
+    Ok(topology)
+}
+
+/// xorshift64.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % limit
+    }
+}
+
+/// A Service and its slice, with at least one endpoint if it is the one always served.
+fn manifest(number: u64, dice: &mut Dice) -> Result<String> {
+    let mut pods: Vec<_> = (1..=3).filter(|_| dice.below(2) == 0).collect();
+    if number == 0 && pods.is_empty() {
+        pods.push(1 + dice.below(3));
+    }
+    let sticky = number != 0 && dice.below(4) == 0;
+    let affinity = if sticky { "ClientIP" } else { "None" };
+    let (kind, node_port) = match dice.below(3) {
+        0 => ("NodePort", format!(", nodePort: {}", 30_000 + number)),
+        _ => ("ClusterIP", String::new()),
+    };
+    let mut text = format!(
+        "apiVersion: v1
+kind: Service
+metadata: {{name: s{number}, namespace: default}}
+spec:
+  type: {kind}
+  clusterIP: 172.30.1.{number}
+  sessionAffinity: {affinity}
+  ports:
+    - {{name: tcp, protocol: TCP, port: 80{node_port}}}
+    - {{name: udp, protocol: UDP, port: 80{node_port}}}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata:
+  name: s{number}
+  namespace: default
+  labels: {{kubernetes.io/service-name: s{number}}}
+addressType: IPv4
+ports: [{{name: tcp, protocol: TCP, port: 80}}, {{name: udp, protocol: UDP, port: 80}}]
+endpoints:
+"
+    );
+    for pod in &pods {
+        writeln!(text, "  - {{addresses: [10.0.1.{pod}]}}")?;
+    }
+    if pods.is_empty() {
+        text = text.replace("endpoints:\n", "endpoints: []\n");
+    }
+    Ok(text)
+}
+
+/// Changes a few files.
+fn change(folder: &Folder, dice: &mut Dice) -> Result<()> {
+    for _ in 0..=dice.below(5) {
+        let number = dice.below(SERVICES);
+        let name = format!("s{number}.yaml");
+        let is_there = folder.path().join(&name).exists();
+        if number != 0 && is_there && dice.below(4) == 0 {
+            folder.remove(&name)?;
+        } else {
+            folder.write(&name, &manifest(number, dice)?)?;
+        }
+    }
+    Ok(())
+}
+
+fn arguments(command: &mut Command, state: &Path) {
+    command
+        .args(["--node-name", "node-a", "--cluster-cidr", "10.0.0.0/8"])
+        .arg("--state-dir")
+        .arg(state);
+}
+
+fn start(topology: &Topology, manifests: &Folder, state: &Folder) -> Result<Program> {
+    let mut source = std::ffi::OsString::from("dir:");
+    source.push(manifests.path());
+    let mut command = Command::new(KPROXY);
+    command.arg("run").arg("--source").arg(source);
+    arguments(&mut command, state.path());
+    Program::start(topology.node(), command, &state.path().join("log"))
+}
+
+/// What would change: compares with the kernel row by row.
+fn plan(topology: &Topology, manifests: &Folder, state: &Folder) -> Result<Output> {
+    let mut command = Command::new(KPROXY);
+    command.arg("plan").arg("-f").arg(manifests.path());
+    arguments(&mut command, state.path());
+    Ok(topology.node().run(move || command.output())??)
+}
+
+/// Waits until nothing would change any more.
+fn settle(
+    topology: &Topology,
+    manifests: &Folder,
+    state: &Folder,
+    program: &mut Program,
+) -> Result<()> {
+    let started = Instant::now();
+    loop {
+        let output = plan(topology, manifests, state)?;
+        if output.status.code() == Some(0) {
+            return Ok(());
+        }
+        if let Some(status) = program.ended()? {
+            bail!("{status}: {}", program.tail()?);
+        }
+        ensure!(
+            started.elapsed() < SETTLED,
+            "still to change: {output:?}\n{}",
+            program.tail()?
+        );
+    }
+}
+
+/// Requests to the Service that is always served.
+fn request_until(topology: &Topology, stop: &AtomicBool, answered: &AtomicUsize) -> Result<()> {
+    let to = SocketAddr::new("172.30.1.0".parse()?, 80);
+    let ways = [
+        ("client", Transport::Tcp),
+        ("node", Transport::Tcp),
+        ("client", Transport::Udp),
+        ("node", Transport::Udp),
+    ];
+    for (from, transport) in ways.into_iter().cycle() {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        match topology.probe(from, Probe { transport, to }, PATIENCE)? {
+            Verdict::Answered(answer) if PODS.contains(&&*answer.by) => {
+                answered.fetch_add(1, Ordering::Relaxed);
+            }
+            other => bail!("{transport} from {from}: {other:?}"),
+        }
+    }
+    Ok(())
+}
+
+/// Changes, kills at some moment, starts again; at the end all is as it should be.
+fn churn(topology: &Topology, manifests: &Folder, state: &Folder, dice: &mut Dice) -> Result<()> {
+    let mut program = start(topology, manifests, state)?;
+    settle(topology, manifests, state, &mut program)?;
+    for kill in 1..=KILLS {
+        let until = Instant::now() + Duration::from_millis(dice.below(600));
+        while Instant::now() < until {
+            change(manifests, dice)?;
+            // The moment is what is random here.
+            thread::sleep(Duration::from_millis(dice.below(25)));
+        }
+        change(manifests, dice)?;
+        let status = program.kill()?;
+        ensure!(
+            status.signal() == Some(SIGKILL),
+            "{status}: {}",
+            program.tail()?
+        );
+        change(manifests, dice)?;
+        program = start(topology, manifests, state)?;
+        // Sometimes it is given the time to find its way, sometimes it is killed meanwhile.
+        if kill % 3 == 0 {
+            settle(topology, manifests, state, &mut program)
+                .with_context(|| format!("kill {kill}"))?;
+        }
+    }
+    settle(topology, manifests, state, &mut program)?;
+    let status = program.stop()?;
+    ensure!(status.success(), "{status}: {}", program.tail()?);
+    // And a process that knows nothing of all that agrees with what the last one wrote down.
+    let output = plan(topology, manifests, state)?;
+    ensure!(output.status.code() == Some(0), "{output:?}");
+    Ok(())
+}
+
+#[test]
+fn killed_at_any_moment_it_goes_on_and_no_request_is_lost() -> Result<()> {
+    let seed = match std::env::var("KPROXY_SEED") {
+        Ok(seed) => seed.parse()?,
+        Err(_) => u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos())?.max(1),
+    };
+    println!("KPROXY_SEED={seed}");
+    let mut dice = Dice(seed);
+    let (topology, manifests, state) = (topology()?, Folder::new()?, Folder::new()?);
+    manifests.write("node.yaml", NODE)?;
+    for number in 0..SERVICES / 2 {
+        let name = format!("s{number}.yaml");
+        manifests.write(&name, &manifest(number, &mut dice)?)?;
+    }
+    // Served before anybody asks.
+    let mut first = start(&topology, &manifests, &state)?;
+    settle(&topology, &manifests, &state, &mut first)?;
+    first.stop()?;
+    let (stop, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
+    thread::scope(|scope| {
+        let requests = scope.spawn(|| request_until(&topology, &stop, &answered));
+        let done = churn(&topology, &manifests, &state, &mut dice);
+        stop.store(true, Ordering::Relaxed);
+        let requested = requests.join().map_err(|_| anyhow!("requests panicked"))?;
+        requested.and(done)
+    })?;
+    let answered = answered.into_inner();
+    println!("{answered} requests");
+    ensure!(answered > 200, "only {answered} requests");
+    Ok(())
+}
