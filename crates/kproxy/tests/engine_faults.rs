@@ -9,11 +9,14 @@
 
 mod faulty;
 
+use std::process::Command;
+
 use faulty::{
-    Fault, add, add_endpoint, faulty, frontend, is_served, reports, services_maps, sync, try_sync,
-    with_engine,
+    Fault, How, Refusal, Which, add, add_endpoint, faulty, frontend, is_served, reports,
+    services_maps, sync, try_sync, with_engine,
 };
 use kproxy::engine::EngineError;
+use nft_batch::Errno;
 
 /// A short send buffer; one message of elements takes up to 8 KiB.
 const LIMIT: usize = 12 << 10;
@@ -134,5 +137,63 @@ fn transactions_are_cut_only_if_they_do_not_fit() {
         sync(&mut engine);
         assert_ne!(services_maps(&mut engine), maps, "rebuilt beside");
         assert!((1..250).all(|number| is_served(&mut engine, number)));
+    });
+}
+
+/// What nft lists; rows in alphabetical order.
+fn listed(command: &str) -> Vec<String> {
+    let output = Command::new("nft").arg(command).output().unwrap();
+    assert!(output.status.success(), "{command}: {output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let parts = text.split([',', '\n', '{', '}']).map(str::trim);
+    let mut parts: Vec<_> = parts.map(ToOwned::to_owned).collect();
+    parts.sort();
+    parts
+}
+
+/// The new sets get in beside the old; the step that leads packets to them does not.
+#[test]
+fn a_recovery_whose_second_half_fails_leaves_what_was_there_in_force() {
+    with_engine(|mut engine| {
+        for number in 2..250 {
+            add(&mut engine, number);
+        }
+        sync(&mut engine);
+        // Everything a packet of these Services goes by, from the hook on.
+        let in_force = || {
+            [
+                "list chain ip kube-proxy nat-prerouting",
+                "list chain ip kube-proxy nat-output",
+                "list chain ip kube-proxy services",
+                "list map ip kube-proxy dispatch",
+                "list map ip kube-proxy endpoints",
+                "list map ip kube-proxy services",
+            ]
+            .map(listed)
+        };
+        let before = in_force();
+        let maps = services_maps(&mut engine);
+
+        engine.adopt(None).unwrap();
+        for number in 1..250 {
+            add(&mut engine, number);
+        }
+        faulty(&mut engine).limit = LIMIT;
+        let swap = Which::With(b"nat-prerouting\0".to_vec());
+        for how in [How::Whole(Errno::ENOMEM), How::Send(Errno::ENOBUFS)] {
+            faulty(&mut engine).refusals = vec![Refusal(swap.clone(), how)];
+            for _ in 0..3 {
+                try_sync(&mut engine).unwrap_err();
+                assert!(in_force() == before, "{how:?}");
+            }
+            assert!(faulty(&mut engine).turned_away > 0);
+        }
+        assert!(services_maps(&mut engine).len() > 1, "the first half");
+
+        faulty(&mut engine).refusals.clear();
+        sync(&mut engine);
+        assert_ne!(services_maps(&mut engine), maps, "rebuilt beside");
+        assert!((1..250).all(|number| is_served(&mut engine, number)));
+        assert_eq!(reports(&engine), [""; 0]);
     });
 }
