@@ -8,12 +8,12 @@
 mod row;
 mod statement;
 
+pub use row::{DataType, Datum, EndpointId, Key, KeyType, Route};
+pub use statement::{Field, Rule, Statement};
+
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-
-pub use row::{DataType, Datum, EndpointId, Key, KeyType, Route};
-pub use statement::{Field, Rule, Statement};
 
 /// Name of a chain or set.
 pub type Name = Arc<str>;

@@ -6,12 +6,12 @@
 
 mod restore;
 
+pub use restore::RestoreError;
+
 use core::net::{IpAddr, SocketAddr};
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
-
-pub use restore::RestoreError;
 
 use super::{Planner, Stage};
 use crate::kernel::RuleSettings;
