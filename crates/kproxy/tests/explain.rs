@@ -150,6 +150,33 @@ fn planned_and_live_agree() {
 }
 
 #[test]
+fn a_rejected_cluster_ip_of_policy_local_is_told_from_one_without_endpoints() {
+    sandboxed(|sandbox| {
+        write_cluster(&sandbox);
+        let ask = |to| {
+            let args = [
+                "--no-local-endpoint=reject",
+                "--from",
+                "10.244.0.9",
+                "--to",
+                to,
+            ];
+            let (code, answer) = explain(&sandbox, &args);
+            (code, answer["why"].as_str().unwrap().to_owned())
+        };
+        let (code, why) = ask("10.96.0.20:80");
+        assert_eq!(code, 5, "{why}");
+        assert!(
+            why.contains("Local, and no endpoint of it is on this node"),
+            "{why}"
+        );
+        let (code, why) = ask("10.96.0.99:80");
+        assert_eq!(code, 5, "{why}");
+        assert!(why.contains("no endpoint of Service default/idle"), "{why}");
+    });
+}
+
+#[test]
 fn endpoints_and_sources() {
     sandboxed(|sandbox| {
         write_cluster(&sandbox);
