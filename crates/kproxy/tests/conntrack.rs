@@ -157,7 +157,7 @@ impl Bench {
             .arg(command)
             .arg("--state-dir")
             .arg(self.state.path());
-        program.args(["--node-name", "node"]);
+        program.args(["--node-name", "node", "--no-node"]);
         program
     }
 

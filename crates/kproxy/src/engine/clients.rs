@@ -199,7 +199,7 @@ mod tests {
             Some("testing/service:http/TCP 10.180.0.2:80")
         );
         let v6 = read("affinity-U7E2ET36-a/b/udp/__fd80.abcd.12..a1b2.c3d4.e5f6.9999/53");
-        let expected = "a/b/UDP [fd80:abcd:12::a1b2:c3d4:e5f6:9999]:53";
+        let expected = "a/b/UDP [fd80:abcd:12:0:a1b2:c3d4:e5f6:9999]:53";
         assert_eq!(v6.as_deref(), Some(expected));
         for other in [
             "client-affinity",
