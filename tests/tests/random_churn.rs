@@ -7,7 +7,7 @@ use core::{
     time::Duration,
 };
 use std::{
-    thread,
+    fs, thread,
     time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
@@ -15,7 +15,7 @@ use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use e2e::{engine, objects};
 use kproxy::{
     engine::Engine,
-    lab::{Connection, Probe, Topology, Transport, Verdict},
+    lab::{Connection, Namespace, Probe, Topology, Transport, Verdict},
 };
 use smallvec::smallvec;
 use svc_planner::{
@@ -83,7 +83,22 @@ fn topology() -> Result<Topology> {
         topology.serve(host, Transport::Tcp, PORT)?;
         topology.serve(host, Transport::Udp, PORT)?;
     }
+    // All frontends lead the one client to the same few sockets, so that its ports are soon used again:
+    // an endpoint that still waits for the end of a former connection would not answer.
+    for host in PODS.into_iter().chain(["client"]) {
+        forget_ended(topology.host(host)?.namespace())?;
+    }
+    forget_ended(topology.node())?;
+    topology.node().run(|| {
+        let path = "/proc/sys/net/netfilter/nf_conntrack_tcp_timeout_time_wait";
+        fs::write(path, "1")
+    })??;
     Ok(topology)
+}
+
+/// Has no socket wait after its connection has ended.
+fn forget_ended(namespace: &Namespace) -> Result<()> {
+    Ok(namespace.run(|| fs::write("/proc/sys/net/ipv4/tcp_max_tw_buckets", "0"))??)
 }
 
 /// xorshift64.
