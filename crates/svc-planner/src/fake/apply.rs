@@ -138,8 +138,9 @@ impl Pending<'_> {
             (Some(old), new) if old == new => Ok(()),
             // Without a hook in the message nothing is compared (`nf_tables_updchain`).
             (Some(_), None) => Ok(()),
+            // It has no policy that could be set.
             (Some(None), Some(_)) => Err(Refusal::new(
-                Errno::Eexist,
+                Errno::Eopnotsupp,
                 format!("chain {name} exists and is no base chain"),
             )),
             (Some(Some(_)), Some(_)) => Err(Refusal::new(
