@@ -1,5 +1,6 @@
 //! `kproxy run`.
 
+use core::net::SocketAddr;
 use core::str::FromStr;
 use core::time::Duration;
 use std::os::fd::AsFd as _;
@@ -16,7 +17,9 @@ use super::{ALL_ADDRESSES, CliError, Exit, ProxyOptions, Target};
 use crate::check::{self, Check};
 use crate::conntrack::Reconciler;
 use crate::engine::{Engine, GuardOptions, Netns, Saver};
-use crate::listeners::Listeners;
+use crate::health::Health;
+use crate::listeners::{Listeners, Site};
+use crate::metrics::Sources;
 use crate::proxy::{Periods, Proxy};
 use crate::watch::{AddressWatch, Reader, Signals};
 
@@ -51,6 +54,9 @@ pub(super) struct Run {
 
     #[command(flatten)]
     pace: Pace,
+
+    #[command(flatten)]
+    sites: Sites,
 
     /// Own the tables: whoever else changes them, nft included, is refused (EPERM). They outlive the
     /// process; for kube-proxy to take over, they must be deleted then (`kproxy cleanup`). Linux 6.9
@@ -103,8 +109,10 @@ impl Run {
         let mut proxy = Proxy::new(engine, Saver::new(state), self.pace.periods());
         // kube-proxy's measure of health.
         let (board, patience) = (proxy.board(), self.pace.sync_period.saturating_mul(2));
-        let healthy = move || board.read().is_in_step(clock.now(), patience);
-        let listeners = Listeners::start(&netns, Arc::new(healthy))?;
+        let health = Arc::new(Health::new(board, clock, patience));
+        let healthy = Arc::clone(&health);
+        let listeners = Listeners::start(&netns, Arc::new(move || healthy.is_in_step()))?;
+        self.sites.open(&listeners, health, &reconciler);
         proxy.engine().tell_listeners(listeners.publisher());
         if self.proxy.needs_node() {
             proxy = proxy.awaiting(&node_name);
@@ -161,6 +169,40 @@ impl Pace {
         Periods {
             min_sync: self.min_sync_period,
             sync: self.sync_period,
+        }
+    }
+}
+
+/// Where to tell how it is doing.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Health and metrics")]
+struct Sites {
+    /// Serve /healthz, /livez and /readyz there, in the network namespace programmed (kube-proxy:
+    /// 0.0.0.0:10256). Without a cluster nobody asks: off by default
+    #[arg(long, value_name = "IP:PORT")]
+    healthz_bind_address: Option<SocketAddr>,
+
+    /// Serve /metrics, /proxyMode and /healthz there (kube-proxy: 127.0.0.1:10249). Off by default
+    #[arg(long, value_name = "IP:PORT")]
+    metrics_bind_address: Option<SocketAddr>,
+}
+
+impl Sites {
+    fn open(&self, listeners: &Listeners, health: Arc<Health>, reconciler: &Reconciler) {
+        if let Some(address) = self.healthz_bind_address {
+            listeners.serve(Site {
+                address,
+                what: "healthz",
+                pages: Arc::clone(&health).pages(),
+            });
+        }
+        if let Some(address) = self.metrics_bind_address {
+            let conntrack = reconciler.counters();
+            listeners.serve(Site {
+                address,
+                what: "metrics",
+                pages: Sources { health, conntrack }.pages(),
+            });
         }
     }
 }

@@ -4,6 +4,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 #[derive(Debug, Default)]
 pub struct Counters {
     pub(super) health_bind_failures: AtomicU64,
+    pub(super) site_bind_failures: AtomicU64,
     pub(super) localhost_bind_failures: AtomicU64,
     pub(super) localhost_connections: AtomicU64,
     pub(super) localhost_dial_failures: AtomicU64,
@@ -14,6 +15,8 @@ pub struct Counters {
 pub struct Totals {
     /// Attempts to listen for health checks that failed.
     pub health_bind_failures: u64,
+    /// Attempts to listen for a site's requests that failed.
+    pub site_bind_failures: u64,
     /// Attempts to listen on a node port at a loopback address that failed.
     pub localhost_bind_failures: u64,
     /// Connections to node ports at loopback addresses.
@@ -29,6 +32,7 @@ impl Counters {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Totals {
             health_bind_failures: read(&self.health_bind_failures),
+            site_bind_failures: read(&self.site_bind_failures),
             localhost_bind_failures: read(&self.localhost_bind_failures),
             localhost_connections: read(&self.localhost_connections),
             localhost_dial_failures: read(&self.localhost_dial_failures),

@@ -3,25 +3,19 @@
 //! As kube-proxy's (`pkg/proxy/healthcheck`): any path and method; 200 if there is an endpoint and the
 //! proxy is in step, else 503.
 
-use core::convert::Infallible;
 use core::sync::atomic::{AtomicUsize, Ordering};
-use core::time::Duration;
 use std::sync::Arc;
 
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
 use hyper::{Response, StatusCode};
-use hyper_util::rt::{TokioIo, TokioTimer};
 use serde::Serialize;
 use serde_json::ser::{PrettyFormatter, Serializer};
 use svc_planner::object::ObjectName;
 use tokio::net::TcpStream;
 
+use super::http;
 use super::task::Context;
 
-/// A balancer that says nothing for so long is hung up on.
-const PATIENCE: Duration = Duration::from_secs(30);
 /// How many endpoints there are: a weight for balancers that know it.
 const WEIGHT: HeaderName = HeaderName::from_static("x-load-balancing-endpoint-weight");
 
@@ -70,18 +64,7 @@ impl Answers {
 
     /// Answers the requests of a connection.
     pub(super) async fn serve(self: Arc<Self>, connection: TcpStream) {
-        let service = service_fn(move |_| {
-            let answer = self.answer();
-            async { Ok::<_, Infallible>(answer) }
-        });
-        let served = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(PATIENCE)
-            .serve_connection(TokioIo::new(connection), service)
-            .await;
-        if let Err(error) = served {
-            tracing::debug!("health check: {error}");
-        }
+        http::serve(connection, |_| self.answer()).await;
     }
 
     fn answer(&self) -> Response<String> {

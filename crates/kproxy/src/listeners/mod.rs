@@ -1,5 +1,6 @@
 //! What the node itself listens for: load balancers that ask for its health
-//! (`healthCheckNodePort`), and clients of TCP node ports at loopback addresses.
+//! (`healthCheckNodePort`), clients of TCP node ports at loopback addresses, and whoever asks how the
+//! proxy is doing ([`Site`]).
 //!
 //! ```text
 //! engine, after each successful sync ──ListenerChanges──> a thread with a runtime of its own
@@ -14,11 +15,13 @@ mod affinity;
 mod counters;
 mod family;
 mod health;
+mod http;
 mod localhost;
 mod socket;
 mod task;
 
 pub use counters::{Counters, Totals};
+pub use http::{Pages, Site};
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -51,6 +54,7 @@ pub struct Publisher(UnboundedSender<News>);
 #[derive(Debug)]
 enum News {
     Changes(Family, ListenerChanges),
+    Site(Site),
     Stop,
 }
 
@@ -83,6 +87,12 @@ impl Listeners {
             counters,
             thread: Some(thread),
         })
+    }
+
+    /// Answers at a site from now on.
+    pub fn serve(&self, site: Site) {
+        // The thread lives as long as this.
+        let _ = self.publisher.0.send(News::Site(site));
     }
 
     /// For [`Engine::tell_listeners`](crate::engine::Engine::tell_listeners).
@@ -123,10 +133,17 @@ impl Publisher {
 
 async fn listen(mut news: UnboundedReceiver<News>, context: Arc<Context>) {
     let mut families = FAMILIES.map(|family| (family, Listening::new(family, &context)));
-    while let Some(News::Changes(family, changes)) = news.recv().await {
-        for (_, listening) in families.iter_mut().filter(|(it, _)| *it == family) {
-            listening.apply(&changes).await;
+    let mut sites = Vec::new();
+    while let Some(news) = news.recv().await {
+        match news {
+            News::Changes(family, changes) => {
+                for (_, listening) in families.iter_mut().filter(|(it, _)| *it == family) {
+                    listening.apply(&changes).await;
+                }
+                context.retry.notify_waiters();
+            }
+            News::Site(site) => sites.push(site.open(&context)),
+            News::Stop => return,
         }
-        context.retry.notify_waiters();
     }
 }

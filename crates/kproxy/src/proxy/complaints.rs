@@ -12,7 +12,7 @@ use crate::engine::Engine;
 /// What was said.
 #[derive(Debug, Default)]
 pub(super) struct Complaints {
-    reports: BTreeSet<String>,
+    reports: BTreeSet<(Family, String)>,
     notices: BTreeSet<(Family, Notice)>,
 }
 
@@ -34,14 +34,19 @@ impl Complaints {
         let reports: BTreeSet<_> = engine
             .reports()
             .into_iter()
-            .map(|(family, report)| format!("{family}: {}: {}", report.port, report.reason))
+            .map(|(family, report)| (family, format!("{}: {}", report.port, report.reason)))
             .collect();
-        for report in reports.difference(&self.reports) {
-            tracing::error!("{report}");
+        for (family, report) in reports.difference(&self.reports) {
+            tracing::error!("{family}: {report}");
         }
-        for report in self.reports.difference(&reports) {
-            tracing::info!("no longer: {report}");
+        for (family, report) in self.reports.difference(&reports) {
+            tracing::info!("no longer: {family}: {report}");
         }
         self.reports = reports;
+    }
+
+    /// How many Service ports of a family were named last.
+    pub(super) fn count(&self, family: Family) -> usize {
+        self.reports.iter().filter(|(it, _)| *it == family).count()
     }
 }

@@ -130,6 +130,9 @@ impl<T: Transport> Proxy<T> {
                 if let Some(family) = first.filter(lacks) {
                     tracing::error!("{family}: the Node's first family, which this kernel lacks");
                 }
+                if matches!(self.node, OwnNode::Awaited { .. }) {
+                    self.board.awaited(now);
+                }
                 self.node = OwnNode::Known;
                 self.node_changed = true;
             }
@@ -201,7 +204,9 @@ impl<T: Transport> Proxy<T> {
             if changed {
                 self.gate.close(end);
             }
-            self.complaints.look(&self.engine);
+            let complaints = &mut self.complaints;
+            complaints.look(&self.engine);
+            self.board.not_served(|family| complaints.count(family));
         }
         let waits = self.lanes.iter().map(|lane| lane.wait);
         let wait = waits.fold(Wait::Change, Wait::sooner);
@@ -212,8 +217,8 @@ impl<T: Transport> Proxy<T> {
     fn round(&mut self, on_applied: &mut impl FnMut(&Applied, &Transaction)) -> bool {
         for lane in self.lanes.iter_mut().filter(|lane| !lane.done) {
             let turn = self.engine.turn(lane.family, &mut *on_applied);
-            let contended = self.engine.contended_since(lane.family);
-            self.board.contention(lane.family, contended);
+            let interference = self.engine.interference(lane.family);
+            self.board.interference(lane.family, interference);
             let now = self.engine.clock().now();
             match turn {
                 Ok(Turn::Again) => lane.busy = true,
@@ -221,7 +226,10 @@ impl<T: Transport> Proxy<T> {
                     lane.done = true;
                     lane.wait = wait;
                     lane.backoff.reset();
-                    self.board.success(lane.family, now);
+                    // While it is left alone, nothing says that it is as it should be.
+                    if !self.engine.is_left_alone(lane.family) {
+                        self.board.success(lane.family, now);
+                    }
                 }
                 Err(error) => {
                     let pause = lane.backoff.fail(now);

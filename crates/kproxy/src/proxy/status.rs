@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use svc_planner::object::Change;
 use svc_planner::plan::Family;
 
-use crate::engine::EngineError;
+use crate::engine::{EngineError, Interference};
 
 /// How one family is doing. Times are of the engine's clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,11 +19,37 @@ pub struct FamilyStatus {
     pub last_error: Option<(Duration, String)>,
     /// Failures since the last success.
     pub failures: u32,
+    /// Failures since the start.
+    pub all_failures: u64,
     /// Since when a change waits to be programmed; `None` if none does.
     pub queued_since: Option<Duration>,
-    /// Since when somebody keeps changing the table back: it may not be as it should be, and is left
+    /// What others did to the table. While it is contended it may not be as it should be, and is left
     /// alone at times.
-    pub contended_since: Option<Duration>,
+    pub interference: Interference,
+    /// Service ports that are not, or not fully, served.
+    pub not_served: usize,
+}
+
+impl FamilyStatus {
+    pub(crate) const fn new(family: Family) -> Self {
+        Self {
+            family,
+            last_success: None,
+            last_error: None,
+            failures: 0,
+            all_failures: 0,
+            queued_since: None,
+            interference: Interference::NONE,
+            not_served: 0,
+        }
+    }
+
+    /// Does no change wait for longer than `patience`? None does when it is idle.
+    #[must_use]
+    pub fn is_in_step(&self, now: Duration, patience: Duration) -> bool {
+        let late = |since: Duration| now.saturating_sub(since) >= patience;
+        !self.queued_since.is_some_and(late)
+    }
 }
 
 /// What is known of the own Node.
@@ -48,9 +74,8 @@ impl Status {
     /// Is every family in step: does no change wait for longer than `patience`? An idle one is.
     #[must_use]
     pub fn is_in_step(&self, now: Duration, patience: Duration) -> bool {
-        let late = |since: Duration| now.saturating_sub(since) >= patience;
         let mut families = self.families.iter();
-        families.all(|family| !family.queued_since.is_some_and(late))
+        families.all(|family| family.is_in_step(now, patience))
     }
 }
 
@@ -60,14 +85,7 @@ pub struct StatusBoard(Arc<Mutex<Status>>);
 
 impl StatusBoard {
     pub(super) fn new(families: impl Iterator<Item = Family>) -> Self {
-        let families = families.map(|family| FamilyStatus {
-            family,
-            last_success: None,
-            last_error: None,
-            failures: 0,
-            queued_since: None,
-            contended_since: None,
-        });
+        let families = families.map(FamilyStatus::new);
         Self(Arc::new(Mutex::new(Status {
             node: NodeStatus::default(),
             families: families.collect(),
@@ -107,9 +125,23 @@ impl StatusBoard {
         });
     }
 
-    /// Whether somebody keeps changing a family's table back.
-    pub(super) fn contention(&self, family: Family, since: Option<Duration>) {
-        self.edit(family, |status| status.contended_since = since);
+    /// What others did to a family's table.
+    pub(super) fn interference(&self, family: Family, interference: Interference) {
+        self.edit(family, |status| status.interference = interference);
+    }
+
+    /// How many Service ports of each family are not served.
+    pub(super) fn not_served(&self, count: impl Fn(Family) -> usize) {
+        for status in &mut self.lock().families {
+            status.not_served = count(status.family);
+        }
+    }
+
+    /// Nothing could be programmed up to now: what waits, waits from here on.
+    pub(super) fn awaited(&self, now: Duration) {
+        for status in &mut self.lock().families {
+            status.queued_since = Some(now);
+        }
     }
 
     /// A family failed.
@@ -117,6 +149,7 @@ impl StatusBoard {
         self.edit(family, |status| {
             status.last_error = Some((now, error.to_string()));
             status.failures = status.failures.saturating_add(1);
+            status.all_failures = status.all_failures.saturating_add(1);
             status.queued_since.get_or_insert(now);
         });
     }

@@ -157,6 +157,17 @@ impl<T: Transport> Engine<T> {
         table.contention.since()
     }
 
+    /// Whether nothing is sent for a family just now, because somebody keeps changing its table back.
+    #[must_use]
+    pub fn is_left_alone(&self, family: Family) -> bool {
+        let Some(guard) = &self.guard else {
+            return false;
+        };
+        let now = self.clock.now();
+        let mut tables = guard.tables.iter().filter(|it| it.family == family);
+        tables.any(|table| table.is_suspect() && table.contention.pause(now).is_some())
+    }
+
     /// To be called before anything is planned for a family.
     pub(super) fn tend(&mut self, index: usize) -> Result<Tended, EngineError> {
         self.with_guard(|guard, engine| guard.tend(engine, index))

@@ -29,3 +29,19 @@ pub struct Interference {
     /// Who changed it last.
     pub last_editor: Option<Editor>,
 }
+
+impl Interference {
+    /// Nobody did anything.
+    pub const NONE: Self = Self {
+        edits: 0,
+        losses: 0,
+        rebuilds: 0,
+        mends: 0,
+        rows: 0,
+        compared: 0,
+        passes: 0,
+        fights: 0,
+        contended_since: None,
+        last_editor: None,
+    };
+}
