@@ -178,6 +178,8 @@ fn nothing_is_sent_before_the_node_is_known() {
             (node.known, node.eligible)
         };
         assert_eq!(known(&proxy), (false, false));
+        proxy.apply(Change::ServiceGone(faulty::name(9)));
+        assert_eq!(status(&proxy, Family::Ipv4).queued_since, None, "not late");
 
         proxy.apply(node(&["192.0.2.1"]));
         assert!(sync(&mut proxy)[0] > 0);

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use serde::Serialize;
-use svc_planner::plan::Family;
 
+use super::family_label;
 use super::timestamp::Timestamp;
 use crate::proxy::Status;
 
@@ -62,15 +62,10 @@ impl Body {
     }
 }
 
-const fn family_label(family: Family) -> &'static str {
-    match family {
-        Family::Ipv4 => "IPv4",
-        Family::Ipv6 => "IPv6",
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use svc_planner::plan::Family;
+
     use super::*;
     use crate::proxy::{FamilyStatus, NodeStatus};
 

@@ -6,7 +6,7 @@
 //! | `/livez` | in step: no change waits for longer than two sync periods, in any family |
 //! | `/readyz` | each family was programmed completely once, and nobody keeps changing its table back |
 //!
-//! The first two are kube-proxy's (`pkg/proxy/healthcheck`), to the byte; the third says why, a line
+//! An idle proxy is in step for ever, and one that waits for the own Node is, too. The first two are kube-proxy's (`pkg/proxy/healthcheck`), to the byte; the third says why, a line
 //! for each family.
 
 mod answer;
@@ -19,6 +19,7 @@ use std::time::SystemTime;
 
 use hyper::header::{CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use hyper::{Response, StatusCode};
+use svc_planner::plan::Family;
 
 use self::answer::Body;
 use crate::engine::Clock;
@@ -145,7 +146,7 @@ const fn is_ready(family: &FamilyStatus) -> bool {
 
 /// A line on why a family is ready or not.
 fn why(status: &FamilyStatus, now: Duration) -> String {
-    let family = status.family;
+    let family = family_label(status.family);
     if let Some(since) = status.interference.contended_since {
         let seconds = now.saturating_sub(since).as_secs();
         let editor = status.interference.last_editor.as_ref();
@@ -175,6 +176,14 @@ fn json(ok: bool, body: &Body) -> Response<String> {
 
 fn text(code: StatusCode, body: String) -> Response<String> {
     response(code, "text/plain; charset=utf-8", body)
+}
+
+/// A family as kube-proxy names it.
+pub(crate) const fn family_label(family: Family) -> &'static str {
+    match family {
+        Family::Ipv4 => "IPv4",
+        Family::Ipv6 => "IPv6",
+    }
 }
 
 /// An answer that no browser takes for something else.

@@ -20,7 +20,7 @@ use svc_planner::plan::Family;
 
 use crate::conntrack;
 use crate::engine::FAMILIES;
-use crate::health::{Health, response};
+use crate::health::{Health, family_label, response};
 use crate::listeners::Pages;
 use crate::proxy::FamilyStatus;
 
@@ -164,7 +164,7 @@ impl Sources {
                 .map(|(it, count)| (limit(*it), *count))
                 .collect();
             let sum = self.conntrack.of(family).busy.as_secs_f64();
-            let labels = [("ip_family", label(family))];
+            let labels = [("ip_family", family_label(family))];
             let mut histogram = durations.encode_family(&labels)?;
             histogram.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)?;
         }
@@ -204,20 +204,13 @@ fn counters(
 ) -> fmt::Result {
     let mut metric = to.encode_descriptor(name, help, None, MetricType::Counter)?;
     for (family, number) in numbers {
-        let labels = [("ip_family", label(family))];
+        let labels = [("ip_family", family_label(family))];
         ConstCounter::new(number).encode(metric.encode_family(&labels)?)?;
     }
     Ok(())
 }
 
 fn gauge(metric: &mut MetricEncoder<'_>, family: Family, number: f64) -> fmt::Result {
-    let labels = [("ip_family", label(family))];
+    let labels = [("ip_family", family_label(family))];
     ConstGauge::new(number).encode(metric.encode_family(&labels)?)
-}
-
-const fn label(family: Family) -> &'static str {
-    match family {
-        Family::Ipv4 => "IPv4",
-        Family::Ipv6 => "IPv6",
-    }
 }

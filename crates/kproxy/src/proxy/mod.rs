@@ -122,16 +122,18 @@ impl<T: Transport> Proxy<T> {
     /// Takes a change in; it is sent with the next [`sync`](Self::sync).
     pub fn apply(&mut self, change: Change) {
         let now = self.engine.clock().now();
-        self.board.change(&change, now);
+        // What waits for the Node is not late.
+        let is_due = matches!(
+            (&self.node, &change),
+            (OwnNode::Known, _) | (_, Change::Node(_))
+        );
+        self.board.change(&change, is_due, now);
         match &change {
             Change::Node(node) => {
                 let first = node.addresses.first().map(|address| family_of(*address));
                 let lacks = |family: &Family| self.lanes.iter().all(|it| it.family != *family);
                 if let Some(family) = first.filter(lacks) {
                     tracing::error!("{family}: the Node's first family, which this kernel lacks");
-                }
-                if matches!(self.node, OwnNode::Awaited { .. }) {
-                    self.board.awaited(now);
                 }
                 self.node = OwnNode::Known;
                 self.node_changed = true;

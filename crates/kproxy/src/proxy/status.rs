@@ -98,8 +98,8 @@ impl StatusBoard {
         self.lock().clone()
     }
 
-    /// A change was taken in.
-    pub(super) fn change(&self, change: &Change, now: Duration) {
+    /// A change was taken in; `is_due` if it is to be programmed now, with all before it.
+    pub(super) fn change(&self, change: &Change, is_due: bool, now: Duration) {
         let mut status = self.lock();
         match change {
             Change::Node(_) => {
@@ -111,8 +111,10 @@ impl StatusBoard {
             Change::NodeGone => status.node.eligible = false,
             _ => {}
         }
-        for family in &mut status.families {
-            family.queued_since.get_or_insert(now);
+        if is_due {
+            for family in &mut status.families {
+                family.queued_since.get_or_insert(now);
+            }
         }
     }
 
@@ -134,13 +136,6 @@ impl StatusBoard {
     pub(super) fn not_served(&self, count: impl Fn(Family) -> usize) {
         for status in &mut self.lock().families {
             status.not_served = count(status.family);
-        }
-    }
-
-    /// Nothing could be programmed up to now: what waits, waits from here on.
-    pub(super) fn awaited(&self, now: Duration) {
-        for status in &mut self.lock().families {
-            status.queued_since = Some(now);
         }
     }
 
