@@ -5,7 +5,11 @@ use core::{
     sync::atomic::{AtomicBool, AtomicUsize, Ordering},
     time::Duration,
 };
-use std::{process::Command, sync::mpsc, thread};
+use std::{
+    process::Command,
+    sync::{Mutex, PoisonError, mpsc},
+    thread,
+};
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use e2e::{engine, folder::Folder, objects};
@@ -26,6 +30,8 @@ const VIP: &str = "172.30.0.41";
 const OTHER_VIP: &str = "172.30.0.42";
 /// Passes only when a test fails.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// A program that one test starts would for a moment hold the lock that the other gives up.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 /// Requests answered between two events.
 const BETWEEN: usize = 40;
 
@@ -153,6 +159,7 @@ fn under_requests(topology: &Topology, events: impl FnOnce(&dyn Fn()) -> Result<
 
 #[test]
 fn restarts_and_kills_lose_no_request() -> Result<()> {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let (topology, folder) = (topology()?, Folder::new()?);
     let mut process = Process::start(&topology, &folder, 0)?;
     let to = SocketAddr::new(VIP.parse()?, PORT);
@@ -204,6 +211,7 @@ fn restarts_and_kills_lose_no_request() -> Result<()> {
 
 #[test]
 fn edits_of_others_are_put_right_under_traffic() -> Result<()> {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let (topology, folder) = (topology()?, Folder::new()?);
     let mut process = Process::start(&topology, &folder, 0)?;
     let to = SocketAddr::new(VIP.parse()?, PORT);
