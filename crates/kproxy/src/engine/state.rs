@@ -123,9 +123,13 @@ impl StateDir {
                 locked.map(|()| file)
             })
             .map_err(fail)?;
-        let [stopped, _] = wait([stop, ended.as_fd()], None).map_err(fail)?;
-        if stopped {
-            return Ok(None);
+        // A signal ends the wait before its pipe is seen to be readable.
+        loop {
+            match wait([stop, ended.as_fd()], None).map_err(fail)? {
+                [true, _] => return Ok(None),
+                [false, true] => break,
+                [false, false] => {}
+            }
         }
         let locked = waiting
             .join()
