@@ -84,8 +84,11 @@ fn a_table_can_belong_to_the_process() {
         // The next process goes on where it ended, and owns it again.
         let (child, mut log) = start(&sandbox, &["--table-owner"]);
         let running = Running(child);
-        log.find(|line| line.contains("belongs to this process"))
-            .unwrap();
+        // Of one family, then of the other.
+        for _ in 0..2 {
+            log.find(|line| line.contains("belongs to this process"))
+                .unwrap();
+        }
         assert!(nft("flush chain ip kube-proxy services").is_err());
         assert_eq!(sandbox.set_handle("services"), handle);
         assert_eq!(running.stop(), 0);

@@ -267,7 +267,7 @@ fn base_chains_changed_in_place() {
         (Op::AddChain(0), Errno::Eopnotsupp)
     );
     let no_base = base("services", ChainKind::Nat, Hook::Output, -99);
-    assert_eq!(refused(&add(no_base)), (Op::AddChain(0), Errno::Eexist));
+    assert_eq!(refused(&add(no_base)), (Op::AddChain(0), Errno::Eopnotsupp));
     let replaced = Transaction {
         flush_chains: vec![Name::from("nat-output")],
         replace_chains: vec![Name::from("nat-output")],
