@@ -7,19 +7,16 @@
     reason = "in tests a panic is a verdict"
 )]
 
-use core::net::IpAddr;
+mod objects;
+
 use std::io::IoSlice;
 
 use kproxy::engine::{Engine, Netns, StateDir, Wait};
 use nft_batch::{Batch, BatchOptions, Connection, Datagram, Errno, Socket, Transport};
 use nl_codec::msg::{Family as NfFamily, Flags, Messages, MsgType, NftMsg};
 use nl_codec::nft::{Chain, Elem, Set, Table, Value};
-use smallvec::smallvec;
 use svc_planner::Config;
-use svc_planner::object::{
-    Algorithm, Change, Endpoint, EndpointSlice, ObjectName, Protocol, Service, ServicePort,
-    SlicePort, TrafficPolicy,
-};
+use svc_planner::object::Change;
 use test_support::in_new_netns;
 
 const SERVICES: u16 = 300;
@@ -81,52 +78,7 @@ impl Transport for Counting {
 }
 
 fn changes() -> impl Iterator<Item = Change> {
-    (0..SERVICES).flat_map(|number| {
-        let [high, low] = number.to_be_bytes();
-        let name = ObjectName {
-            namespace: "shop".into(),
-            name: format!("s{number}").into(),
-        };
-        let service = Service {
-            name: name.clone(),
-            created: None,
-            cluster_ips: smallvec![IpAddr::from([10, 96, high, low])],
-            external_ips: smallvec![],
-            load_balancer_ips: smallvec![],
-            source_ranges: smallvec![],
-            internal_policy: TrafficPolicy::Cluster,
-            external_policy: TrafficPolicy::Cluster,
-            affinity: None,
-            health_check_node_port: 0,
-            algorithm: Algorithm::Random,
-            ports: smallvec![ServicePort {
-                name: "http".into(),
-                protocol: Protocol::Tcp,
-                port: 80,
-                node_port: 0,
-            }],
-        };
-        let slice = EndpointSlice {
-            service: name.name.clone(),
-            name,
-            ports: smallvec![SlicePort {
-                name: "http".into(),
-                protocol: Protocol::Tcp,
-                port: 8080,
-            }],
-            endpoints: vec![Endpoint {
-                address: IpAddr::from([10, 1, high, low]),
-                ready: true,
-                serving: true,
-                terminating: false,
-                node: None,
-                zone_hints: smallvec![],
-                node_hints: smallvec![],
-                weight: 1,
-            }],
-        };
-        [Change::Service(service), Change::EndpointSlice(slice)]
-    })
+    (0..SERVICES).flat_map(objects::served)
 }
 
 fn sync<T: Transport>(engine: &mut Engine<T>) {

@@ -7,6 +7,9 @@
     reason = "in tests a panic is a verdict"
 )]
 
+#[path = "../objects/mod.rs"]
+mod objects;
+
 use core::net::IpAddr;
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -18,10 +21,7 @@ use nl_codec::msg::{Messages, MsgType};
 use nl_codec::nft::{Elem, Value};
 use smallvec::smallvec;
 use svc_planner::Config;
-use svc_planner::object::{
-    Algorithm, Change, Endpoint, EndpointSlice, Node, ObjectName, Protocol, Service, ServicePort,
-    SlicePort, TrafficPolicy,
-};
+use svc_planner::object::{Change, Node, ObjectName, Protocol};
 use svc_planner::plan::{Family, Key, KeyType};
 use test_support::in_new_netns;
 
@@ -253,10 +253,7 @@ pub(crate) fn try_sync(engine: &mut Proxy) -> Result<usize, EngineError> {
 }
 
 pub(crate) fn name(number: u8) -> ObjectName {
-    ObjectName {
-        namespace: "shop".into(),
-        name: format!("s{number}").into(),
-    }
+    objects::name(number.into())
 }
 
 pub(crate) fn add(engine: &mut Proxy, number: u8) {
@@ -271,53 +268,16 @@ pub(crate) fn add_endpoint(engine: &mut Proxy, number: u8, host: u8) {
 
 /// A Service with one endpoint.
 pub(crate) fn service(number: u8) -> [Change; 2] {
-    let service = Change::Service(Service {
-        name: name(number),
-        created: None,
-        cluster_ips: smallvec![IpAddr::from([10, 96, 0, number])],
-        external_ips: smallvec![],
-        load_balancer_ips: smallvec![],
-        source_ranges: smallvec![],
-        internal_policy: TrafficPolicy::Cluster,
-        external_policy: TrafficPolicy::Cluster,
-        affinity: None,
-        health_check_node_port: 0,
-        algorithm: Algorithm::Random,
-        ports: smallvec![ServicePort {
-            name: "http".into(),
-            protocol: Protocol::Tcp,
-            port: 80,
-            node_port: 0,
-        }],
-    });
-    [service, endpoint(number, 1)]
+    [objects::service(number.into()), endpoint(number, 1)]
 }
 
 fn endpoint(number: u8, host: u8) -> Change {
-    Change::EndpointSlice(EndpointSlice {
-        name: name(number),
-        service: name(number).name,
-        ports: smallvec![SlicePort {
-            name: "http".into(),
-            protocol: Protocol::Tcp,
-            port: 8080,
-        }],
-        endpoints: vec![Endpoint {
-            address: IpAddr::from([10, 1, number, host]),
-            ready: true,
-            serving: true,
-            terminating: false,
-            node: None,
-            zone_hints: smallvec![],
-            node_hints: smallvec![],
-            weight: 1,
-        }],
-    })
+    objects::slice(number.into(), IpAddr::from([10, 1, number, host]))
 }
 
 pub(crate) fn frontend(number: u8) -> Vec<u8> {
     let key = Key::Frontend {
-        address: IpAddr::from([10, 96, 0, number]),
+        address: objects::cluster_ip(number.into()),
         protocol: Protocol::Tcp,
         port: 80,
     };

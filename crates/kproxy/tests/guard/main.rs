@@ -1,0 +1,16 @@
+//! What becomes of our tables when others change them: noticed by events, put right, and no more
+//! touched than need be. `nft` and plain connections are the others.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "in tests a panic is a verdict"
+)]
+
+mod bench;
+mod edits;
+#[path = "../objects/mod.rs"]
+mod objects;
+mod scale;
+mod second_writer;
+mod unseen;

@@ -1,0 +1,80 @@
+//! Services with one TCP port, told apart by a number.
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+use core::net::IpAddr;
+
+use smallvec::smallvec;
+use svc_planner::object::{
+    Algorithm, Change, Endpoint, EndpointSlice, ObjectName, Protocol, Service, ServicePort,
+    SlicePort, TrafficPolicy,
+};
+
+/// Of a Service and its only slice.
+pub(crate) fn name(number: u16) -> ObjectName {
+    ObjectName {
+        namespace: "shop".into(),
+        name: format!("s{number}").into(),
+    }
+}
+
+pub(crate) const fn cluster_ip_octets(number: u16) -> [u8; 4] {
+    let [high, low] = number.to_be_bytes();
+    [10, 96, high, low]
+}
+
+pub(crate) fn cluster_ip(number: u16) -> IpAddr {
+    cluster_ip_octets(number).into()
+}
+
+/// A Service with one ready endpoint.
+pub(crate) fn served(number: u16) -> [Change; 2] {
+    let [high, low] = number.to_be_bytes();
+    [
+        service(number),
+        slice(number, IpAddr::from([10, 1, high, low])),
+    ]
+}
+
+pub(crate) fn service(number: u16) -> Change {
+    Change::Service(Service {
+        name: name(number),
+        created: None,
+        cluster_ips: smallvec![cluster_ip(number)],
+        external_ips: smallvec![],
+        load_balancer_ips: smallvec![],
+        source_ranges: smallvec![],
+        internal_policy: TrafficPolicy::Cluster,
+        external_policy: TrafficPolicy::Cluster,
+        affinity: None,
+        health_check_node_port: 0,
+        algorithm: Algorithm::Random,
+        ports: smallvec![ServicePort {
+            name: "http".into(),
+            protocol: Protocol::Tcp,
+            port: 80,
+            node_port: 0,
+        }],
+    })
+}
+
+pub(crate) fn slice(number: u16, endpoint: IpAddr) -> Change {
+    Change::EndpointSlice(EndpointSlice {
+        name: name(number),
+        service: name(number).name,
+        ports: smallvec![SlicePort {
+            name: "http".into(),
+            protocol: Protocol::Tcp,
+            port: 8080,
+        }],
+        endpoints: vec![Endpoint {
+            address: endpoint,
+            ready: true,
+            serving: true,
+            terminating: false,
+            node: None,
+            zone_hints: smallvec![],
+            node_hints: smallvec![],
+            weight: 1,
+        }],
+    })
+}
