@@ -13,6 +13,7 @@ pub mod objects;
 pub mod program;
 pub mod proxy;
 pub mod race;
+pub mod requests;
 pub mod ruleset;
 pub mod scenario;
 pub mod takeover;

@@ -1,18 +1,18 @@
 //! Traffic while the proxy ends and starts again, and while others change its tables.
 
-use core::{
-    net::SocketAddr,
-    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
-    time::Duration,
-};
+use core::{net::SocketAddr, time::Duration};
 use std::{
     process::Command,
     sync::{Mutex, PoisonError, mpsc},
-    thread,
 };
 
-use anyhow::{Context as _, Result, anyhow, bail, ensure};
-use e2e::{engine, folder::Folder, objects};
+use anyhow::{Context as _, Result, ensure};
+use e2e::{
+    engine,
+    folder::Folder,
+    objects,
+    requests::{topology, under_requests},
+};
 use kproxy::{
     engine::{Engine, GuardOptions, Netns, StateDir},
     lab::{Probe, Topology, Transport, Verdict},
@@ -25,7 +25,6 @@ use svc_planner::{
 
 const PORT: u16 = 80;
 const PROTOCOLS: [Protocol; 2] = [Protocol::Tcp, Protocol::Udp];
-const PODS: [&str; 3] = ["web-1", "web-2", "web-3"];
 const VIP: &str = "172.30.0.41";
 const OTHER_VIP: &str = "172.30.0.42";
 /// Passes only when a test fails.
@@ -34,21 +33,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 /// Requests answered between two events.
 const BETWEEN: usize = 40;
-
-fn topology() -> Result<Topology> {
-    let mut builder = Topology::builder()
-        .node(["192.168.0.2".parse()?])
-        .host("client", ["10.0.9.1".parse()?]);
-    for (number, pod) in (1..).zip(PODS) {
-        builder = builder.host(pod, [format!("10.0.1.{number}").parse()?]);
-    }
-    let topology = builder.build()?;
-    for pod in PODS {
-        topology.serve(pod, Transport::Tcp, PORT)?;
-        topology.serve(pod, Transport::Udp, PORT)?;
-    }
-    Ok(topology)
-}
 
 /// A process of the proxy.
 struct Process {
@@ -116,58 +100,17 @@ fn nft(topology: &Topology, commands: &str) -> Result<()> {
     Ok(())
 }
 
-/// Requests from the client and from the node itself, each answered by a pod.
-fn request_until(topology: &Topology, stop: &AtomicBool, answered: &AtomicUsize) -> Result<()> {
-    let to = SocketAddr::new(VIP.parse()?, PORT);
-    let ways = [
-        ("client", Transport::Tcp),
-        ("node", Transport::Tcp),
-        ("client", Transport::Udp),
-        ("node", Transport::Udp),
-    ];
-    for (from, transport) in ways.into_iter().cycle() {
-        if stop.load(Ordering::Relaxed) {
-            break;
-        }
-        match topology.probe(from, Probe { transport, to }, PATIENCE)? {
-            Verdict::Answered(answer) if PODS.contains(&&*answer.by) => {
-                answered.fetch_add(1, Ordering::Relaxed);
-            }
-            other => bail!("{transport} from {from}: {other:?}"),
-        }
-    }
-    Ok(())
-}
-
-/// Runs `events` while requests go on, none of which may fail; `enough` waits for some of them.
-fn under_requests(topology: &Topology, events: impl FnOnce(&dyn Fn()) -> Result<()>) -> Result<()> {
-    let (stop, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
-    thread::scope(|scope| {
-        let requests = scope.spawn(|| request_until(topology, &stop, &answered));
-        let enough = || {
-            let until = answered.load(Ordering::Relaxed) + BETWEEN;
-            while answered.load(Ordering::Relaxed) < until && !requests.is_finished() {
-                thread::yield_now();
-            }
-        };
-        let done = events(&enough);
-        stop.store(true, Ordering::Relaxed);
-        let requested = requests.join().map_err(|_| anyhow!("requests panicked"))?;
-        requested.and(done)
-    })
-}
-
 #[test]
 fn restarts_and_kills_lose_no_request() -> Result<()> {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let (topology, folder) = (topology()?, Folder::new()?);
+    let (topology, folder) = (topology(PORT)?, Folder::new()?);
     let mut process = Process::start(&topology, &folder, 0)?;
     let to = SocketAddr::new(VIP.parse()?, PORT);
     let mut connection = topology.connect("client", to, PATIENCE)?;
-    under_requests(&topology, |enough| {
+    under_requests(&topology, to, |requests| {
         let mut saved = false;
         for run in 1..=20 {
-            enough();
+            requests.more(BETWEEN);
             // Asked to end, killed when idle, killed with changes that it had no time to write down,
             // and with what it wrote lost.
             match run % 4 {
@@ -204,29 +147,30 @@ fn restarts_and_kills_lose_no_request() -> Result<()> {
                 .echo(format!("run {run}").as_bytes(), PATIENCE)
                 .with_context(|| format!("run {run}"))?;
         }
-        enough();
+        requests.more(BETWEEN);
         Ok(())
-    })
+    })?;
+    Ok(())
 }
 
 #[test]
 fn edits_of_others_are_put_right_under_traffic() -> Result<()> {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let (topology, folder) = (topology()?, Folder::new()?);
+    let (topology, folder) = (topology(PORT)?, Folder::new()?);
     let mut process = Process::start(&topology, &folder, 0)?;
     let to = SocketAddr::new(VIP.parse()?, PORT);
     let mut connection = topology.connect("client", to, PATIENCE)?;
     // Of another Service, and things that are not ours: our requests do not notice.
-    under_requests(&topology, |enough| {
+    under_requests(&topology, to, |requests| {
         for edit in [
             "delete element ip kube-proxy services { 172.30.0.42 . tcp . 80 }",
             "add chain ip kube-proxy theirs; add rule ip kube-proxy theirs drop",
         ] {
-            enough();
+            requests.more(BETWEEN);
             nft(&topology, edit)?;
             process.recover()?;
         }
-        enough();
+        requests.more(BETWEEN);
         Ok(())
     })?;
     // Of everything: served again as soon as it is put right, and no open connection is lost.

@@ -1,11 +1,6 @@
 //! The program is killed at random moments of a churn; the next one finds its way.
 
-use core::{
-    fmt::Write as _,
-    net::SocketAddr,
-    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
-    time::Duration,
-};
+use core::{fmt::Write as _, net::SocketAddr, time::Duration};
 use std::{
     os::unix::process::ExitStatusExt as _,
     path::Path,
@@ -14,9 +9,13 @@ use std::{
     time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
-use anyhow::{Context as _, Result, anyhow, bail, ensure};
-use e2e::{folder::Folder, program::Program};
-use kproxy::lab::{Probe, Topology, Transport, Verdict};
+use anyhow::{Context as _, Result, bail, ensure};
+use e2e::{
+    folder::Folder,
+    program::Program,
+    requests::{topology, under_requests},
+};
+use kproxy::lab::Topology;
 
 const KPROXY: &str = env!("CARGO_BIN_EXE_kproxy-under-test");
 const NODE: &str = "apiVersion: v1
@@ -29,25 +28,9 @@ const SIGKILL: i32 = 9;
 const KILLS: usize = 10;
 /// Services that come, go and change; one more is always served.
 const SERVICES: u64 = 40;
-const PODS: [&str; 3] = ["pod-1", "pod-2", "pod-3"];
-const PATIENCE: Duration = Duration::from_secs(10);
+const PORT: u16 = 80;
 /// How long it may take until all is in force.
 const SETTLED: Duration = Duration::from_secs(60);
-
-fn topology() -> Result<Topology> {
-    let mut builder = Topology::builder()
-        .node(["192.168.0.2".parse()?])
-        .host("client", ["10.0.9.1".parse()?]);
-    for (number, pod) in (1..).zip(PODS) {
-        builder = builder.host(pod, [format!("10.0.1.{number}").parse()?]);
-    }
-    let topology = builder.build()?;
-    for pod in PODS {
-        topology.serve(pod, Transport::Tcp, 80)?;
-        topology.serve(pod, Transport::Udp, 80)?;
-    }
-    Ok(topology)
-}
 
 /// xorshift64.
 struct Dice(u64);
@@ -168,29 +151,6 @@ fn settle(
     }
 }
 
-/// Requests to the Service that is always served.
-fn request_until(topology: &Topology, stop: &AtomicBool, answered: &AtomicUsize) -> Result<()> {
-    let to = SocketAddr::new("172.30.1.0".parse()?, 80);
-    let ways = [
-        ("client", Transport::Tcp),
-        ("node", Transport::Tcp),
-        ("client", Transport::Udp),
-        ("node", Transport::Udp),
-    ];
-    for (from, transport) in ways.into_iter().cycle() {
-        if stop.load(Ordering::Relaxed) {
-            break;
-        }
-        match topology.probe(from, Probe { transport, to }, PATIENCE)? {
-            Verdict::Answered(answer) if PODS.contains(&&*answer.by) => {
-                answered.fetch_add(1, Ordering::Relaxed);
-            }
-            other => bail!("{transport} from {from}: {other:?}"),
-        }
-    }
-    Ok(())
-}
-
 /// Changes, kills at some moment, starts again; at the end all is as it should be.
 fn churn(topology: &Topology, manifests: &Folder, state: &Folder, dice: &mut Dice) -> Result<()> {
     let mut program = start(topology, manifests, state)?;
@@ -234,7 +194,7 @@ fn killed_at_any_moment_it_goes_on_and_no_request_is_lost() -> Result<()> {
     };
     println!("KPROXY_SEED={seed}");
     let mut dice = Dice(seed);
-    let (topology, manifests, state) = (topology()?, Folder::new()?, Folder::new()?);
+    let (topology, manifests, state) = (topology(PORT)?, Folder::new()?, Folder::new()?);
     manifests.write("node.yaml", NODE)?;
     for number in 0..SERVICES / 2 {
         let name = format!("s{number}.yaml");
@@ -244,15 +204,10 @@ fn killed_at_any_moment_it_goes_on_and_no_request_is_lost() -> Result<()> {
     let mut first = start(&topology, &manifests, &state)?;
     settle(&topology, &manifests, &state, &mut first)?;
     first.stop()?;
-    let (stop, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
-    thread::scope(|scope| {
-        let requests = scope.spawn(|| request_until(&topology, &stop, &answered));
-        let done = churn(&topology, &manifests, &state, &mut dice);
-        stop.store(true, Ordering::Relaxed);
-        let requested = requests.join().map_err(|_| anyhow!("requests panicked"))?;
-        requested.and(done)
+    let served = SocketAddr::new("172.30.1.0".parse()?, PORT);
+    let answered = under_requests(&topology, served, |_| {
+        churn(&topology, &manifests, &state, &mut dice)
     })?;
-    let answered = answered.into_inner();
     println!("{answered} requests");
     ensure!(answered > 200, "only {answered} requests");
     Ok(())
