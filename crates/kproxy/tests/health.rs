@@ -191,13 +191,15 @@ fn while_another_writer_fights_it_is_not_ready() {
             .engine()
             .guard(&Netns::Current, options, move || bell.ring());
         guarded.unwrap();
-        thread::scope(|scope| {
+        // The publisher goes with a failed assertion, and with it what the loop waits for.
+        thread::scope(move |scope| {
             let running = scope.spawn(move || proxy.run(&mut receiver));
             publisher.publish(node(&["192.0.2.1"])).unwrap();
             until(|| code("/readyz") == 200);
             until(|| code("/healthz") == 200);
             until(|| {
-                let edit = ["insert", "rule", "ip", "kube-proxy", "services", "drop"];
+                // Nothing that keeps the questions from being heard.
+                let edit = ["insert", "rule", "ip", "kube-proxy", "services", "counter"];
                 let output = Command::new("nft").args(edit).output().unwrap();
                 assert!(output.status.success(), "{output:?}");
                 code("/readyz") == 503

@@ -12,6 +12,11 @@ fn restricted(name: &str, ip: &str, ranges: &[&str]) -> Service {
     service
 }
 
+/// The Service `web` now has these ranges.
+fn restrict(bench: &mut Bench, ranges: &[&str]) {
+    bench.apply(Change::Service(restricted("web", "10.96.0.1", ranges)));
+}
+
 /// What becomes of a connection to the address from a source.
 fn from(bench: &Bench, source: &str) -> String {
     let [source, vip] = [source, VIP].map(|ip| ip.parse().unwrap());
@@ -59,11 +64,7 @@ fn an_address_opens_only_behind_its_guard() {
     let mut bench = Bench::new(config());
     bench.apply(Change::Service(service("other", "10.96.0.9")));
     bench.drain();
-    bench.apply(Change::Service(restricted(
-        "web",
-        "10.96.0.1",
-        &["203.0.113.0/24"],
-    )));
+    restrict(&mut bench, &["203.0.113.0/24"]);
     bench.apply(slice("web-a", "web", &["10.0.0.1"]));
     bench.settle();
     // The guard is there, what it guards is not yet; the ClusterIP does not wait.
@@ -109,11 +110,7 @@ fn an_address_opens_only_behind_its_guard() {
 #[test]
 fn a_new_table_needs_no_time_to_open_its_addresses() {
     let mut bench = Bench::new(config());
-    bench.apply(Change::Service(restricted(
-        "web",
-        "10.96.0.1",
-        &["203.0.113.0/24"],
-    )));
+    restrict(&mut bench, &["203.0.113.0/24"]);
     bench.apply(slice("web-a", "web", &["10.0.0.1"]));
     bench.settle();
     assert_eq!(from(&bench, "198.51.100.5"), "dropped");
@@ -127,11 +124,7 @@ fn equal_ranges_share_a_list_and_a_change_takes_another() {
     let mut twin = restricted("twin", "10.96.0.2", &["10.1.0.0/16", "10.0.0.0/8"]);
     twin.load_balancer_ips = smallvec!["192.0.2.2".parse().unwrap()];
     bench.apply(Change::Service(twin.clone()));
-    bench.apply(Change::Service(restricted(
-        "web",
-        "10.96.0.1",
-        &["10.0.0.1/8"],
-    )));
+    restrict(&mut bench, &["10.0.0.1/8"]);
     for name in ["twin", "web"] {
         bench.apply(slice(name, name, &["10.0.0.1"]));
     }
@@ -140,11 +133,7 @@ fn equal_ranges_share_a_list_and_a_change_takes_another() {
     assert_eq!(list_of(&bench, "192.0.2.2"), Some(shared));
     assert_eq!(ranges(&bench), [(shared, vec!["10.0.0.0/8".into()])].into());
     // A wider range replaces the narrower ones in one row; who was admitted stays so throughout.
-    bench.apply(Change::Service(restricted(
-        "web",
-        "10.96.0.1",
-        &["10.0.0.0/7"],
-    )));
+    restrict(&mut bench, &["10.0.0.0/7"]);
     bench.settle();
     let other = list_of(&bench, VIP).unwrap();
     assert_ne!(other, shared);
@@ -159,11 +148,7 @@ fn equal_ranges_share_a_list_and_a_change_takes_another() {
 #[test]
 fn ranges_of_the_other_family_admit_nobody_and_are_reported() {
     let mut bench = Bench::new(config());
-    bench.apply(Change::Service(restricted(
-        "web",
-        "10.96.0.1",
-        &["2001:db8::/32"],
-    )));
+    restrict(&mut bench, &["2001:db8::/32"]);
     bench.apply(slice("web-a", "web", &["10.0.0.1"]));
     bench.drain();
     assert_eq!(list_of(&bench, VIP), Some(NOBODY));
@@ -173,7 +158,7 @@ fn ranges_of_the_other_family_admit_nobody_and_are_reported() {
     };
     assert_eq!(report.reason, Reason::SourceRangesOfOtherFamily);
     assert_eq!(&*report.port.service.name, "web");
-    bench.apply(Change::Service(restricted("web", "10.96.0.1", &[])));
+    restrict(&mut bench, &[]);
     bench.drain();
     assert_eq!(bench.planner.reports(), []);
     assert!(from(&bench, "203.0.113.9").starts_with("delivered"));
@@ -268,11 +253,7 @@ fn the_nodes_address_decides_whether_balancers_addresses_are_sources() {
         })
     };
     bench.apply(node("192.168.1.2"));
-    bench.apply(Change::Service(restricted(
-        "web",
-        "10.96.0.1",
-        &["192.168.0.0/24"],
-    )));
+    restrict(&mut bench, &["192.168.0.0/24"]);
     bench.apply(slice("web-a", "web", &["10.0.0.1"]));
     bench.drain();
     assert_eq!(from(&bench, VIP), "dropped");
