@@ -257,6 +257,7 @@ fn a_foreign_table_of_our_name_is_taken_over() {
                 chain service-x { meta l4proto tcp dnat to 10.9.9.9:9; }
                 chain services { ip daddr . meta l4proto . th dport vmap @service-ips; }
                 chain nat-prerouting { type nat hook prerouting priority -90; jump services; }
+                chain filter-input { type filter hook input priority 0; policy drop; }
             }
             table ip other { chain c { accept; }; }
             ";
@@ -277,6 +278,7 @@ fn a_foreign_table_of_our_name_is_taken_over() {
             !text.contains("service-x") && !text.contains("9.9.9"),
             "{text}"
         );
+        assert!(!text.contains("policy drop"), "{text}");
         assert!(text.contains("table ip other"), "{text}");
         assert_eq!(
             sandbox.apply(&["--wait-deferred"])["transactions"],

@@ -25,21 +25,10 @@ impl Planner {
         let suffix = self.kernel.chain_suffix;
         let classes = self.kernel.classes.chains(suffix);
         ours.extend(classes.map(|name| Chain { name, base: None }));
+        let foreign = self.foreign(&found, &ours);
+        self.work(draft, now).take_chains(&found, ours);
         let transaction = &mut draft.transaction;
         transaction.add_table = true;
-        for chain in &ours {
-            match found.chains.iter().find(|other| other.name == chain.name) {
-                None => {}
-                Some(other) if other.base == chain.base => {
-                    transaction.flush_chains.push(chain.name.clone());
-                }
-                Some(_) => {
-                    transaction.flush_chains.push(chain.name.clone());
-                    transaction.replace_chains.push(chain.name.clone());
-                }
-            }
-        }
-        let foreign = self.foreign(&found, &ours);
         transaction
             .flush_chains
             .extend(foreign.flush.iter().cloned());
@@ -60,8 +49,6 @@ impl Planner {
                 .collect(),
             sets: foreign.sets,
         };
-        // Those that are there as well: a policy may have been changed.
-        transaction.add_chains.extend(ours);
         draft.step = Step::Mend(found, foreign);
         let mut work = self.work(draft, now);
         work.adopt_configuration();

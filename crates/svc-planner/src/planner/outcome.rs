@@ -13,6 +13,15 @@ use crate::report::Reason;
 /// After a rejection leftovers are tried again only so many times the hold time later.
 const LEFTOVERS_PATIENCE: u64 = 10;
 
+/// What a transaction made free.
+#[derive(Debug, Clone, Copy)]
+struct Freed {
+    classes: bool,
+    groups: bool,
+    /// Of any set.
+    rows: bool,
+}
+
 impl Planner {
     /// What a transaction changed is the truth now.
     pub(super) fn finish(&mut self, mut draft: Box<Draft>, now: u64) {
@@ -27,12 +36,12 @@ impl Planner {
         };
         let ready = now.saturating_add(rest);
         let ripe = now.saturating_add(whole_way);
-        let freed = !draft.freed_groups.is_empty() || !draft.deleted_classes.is_empty();
-        let shrunk = draft
-            .sets
-            .iter()
-            .zip(&self.kernel.sets)
-            .any(|(new, old)| new.rows < old.rows);
+        let mut sets = draft.sets.iter().zip(&self.kernel.sets);
+        let freed = Freed {
+            classes: !draft.deleted_classes.is_empty(),
+            groups: !draft.freed_groups.is_empty(),
+            rows: sets.any(|(new, old)| new.rows < old.rows),
+        };
         core::mem::swap(&mut self.kernel.sets, &mut draft.sets);
         for due in draft.released.drain(..) {
             if self.stamp(due, now) {
@@ -44,6 +53,12 @@ impl Planner {
             self.kernel.departed.retain(|(_, group)| *group != number);
         }
         self.kernel.left.append(&mut draft.left);
+        if !draft.renumbered.is_empty() {
+            // Nobody is remembered by their former numbers any more.
+            let renumbered = &draft.renumbered;
+            let departed = &mut self.kernel.departed;
+            departed.retain(|(_, group)| renumbered.binary_search(group).is_err());
+        }
         for number in draft.created_classes.drain(..) {
             if let Some(class) = self.kernel.classes.at_mut(number) {
                 class.state = State::Ready(ready);
@@ -98,9 +113,7 @@ impl Planner {
             let time = if time == FRESH { ripe } else { time };
             self.guarded.entry(time).or_default().push(id);
         }
-        if freed || shrunk {
-            self.retry_refused();
-        }
+        self.retry_refused(freed);
         let step = core::mem::replace(&mut draft.step, Step::Rows);
         self.finish_step(step, now);
         self.keep(draft);
@@ -215,16 +228,13 @@ impl Planner {
         self.leftovers.push_back((due, leftovers));
     }
 
-    /// Something became free that ports may have lacked.
-    fn retry_refused(&mut self) {
-        let lacked = |reason: &Reason| {
-            matches!(
-                reason,
-                Reason::NoClass { .. }
-                    | Reason::NoGroup
-                    | Reason::MapFull { .. }
-                    | Reason::SourceRangesFull
-            )
+    /// Plans ports again that lacked what became free.
+    fn retry_refused(&mut self, freed: Freed) {
+        let lacked = |reason: &Reason| match reason {
+            Reason::NoClass { .. } | Reason::AffinityTimeout { .. } => freed.classes,
+            Reason::NoGroup => freed.groups,
+            Reason::MapFull { .. } | Reason::SourceRangesFull => freed.rows,
+            _ => false,
         };
         let refused = self.refused.iter().filter(|(_, reason)| lacked(reason));
         let mut ids: Vec<u32> = refused.map(|(id, _)| *id).collect();

@@ -24,11 +24,14 @@ impl Work<'_> {
         wanted.extend_from_slice(targets);
         wanted.sort_unstable();
         let is_unwanted = |member: &Member| wanted.binary_search(&member.target).is_err();
-        while let Some(at) = self
-            .sticky(number)
-            .and_then(|sticky| sticky.members().iter().rposition(is_unwanted))
-        {
-            self.leave(number, at);
+        let count = self.sticky(number).map_or(0, |it| it.members().len());
+        for at in (0..count).rev() {
+            if self
+                .sticky(number)
+                .is_some_and(|it| is_unwanted(&it.members()[at]))
+            {
+                self.leave(number, at);
+            }
         }
         for target in &wanted {
             let sticky = self.sticky(number);
@@ -102,8 +105,8 @@ impl Work<'_> {
             return;
         };
         let targets: Vec<Target> = sticky.members().iter().map(|it| it.target).collect();
-        for _ in &targets {
-            self.leave(number, 0);
+        for at in (0..targets.len()).rev() {
+            self.leave(number, at);
         }
         if !is_used {
             return;
@@ -124,12 +127,11 @@ impl Work<'_> {
 
     /// Deletes what endpoints left behind that left long enough ago; all of them if `all`.
     pub(super) fn forget_endpoints(&mut self, number: u32, all: bool) {
-        while all
-            && self
-                .sticky(number)
-                .is_some_and(|it| !it.members().is_empty())
-        {
-            self.leave(number, 0);
+        if all {
+            let count = self.sticky(number).map_or(0, |it| it.members().len());
+            for at in (0..count).rev() {
+                self.leave(number, at);
+            }
         }
         let (hold, now) = (self.hold, self.now);
         loop {
@@ -199,7 +201,10 @@ impl Work<'_> {
         let (member, event) = sticky.leave(at);
         let key = Key::EndpointId(member.id);
         self.draft.delete(SetId::StickyEndpoints, number, key);
-        self.draft.released.push(Due::Group(number));
+        // Once is enough for all that leave together.
+        if self.draft.released.last() != Some(&Due::Group(number)) {
+            self.draft.released.push(Due::Group(number));
+        }
         self.note_event(number, member, event);
     }
 

@@ -128,23 +128,22 @@ impl Work<'_> {
     }
 
     /// Makes chains ours and empty; true if one had to be deleted for that.
-    fn take_chains(&mut self, found: &Inventory, chains: Vec<Chain>) -> bool {
+    pub(crate) fn take_chains(&mut self, found: &Inventory, chains: Vec<Chain>) -> bool {
         let transaction = &mut self.draft.transaction;
         let mut moved = false;
-        for chain in chains {
-            match found.chains.iter().find(|other| other.name == chain.name) {
-                None => transaction.add_chains.push(chain),
-                Some(other) if other.base == chain.base => {
-                    transaction.flush_chains.push(chain.name);
-                }
-                Some(_) => {
-                    transaction.flush_chains.push(chain.name.clone());
-                    transaction.replace_chains.push(chain.name.clone());
-                    transaction.add_chains.push(chain);
-                    moved = true;
-                }
+        for chain in &chains {
+            let is_it = |other: &&Chain| other.name == chain.name;
+            let Some(other) = found.chains.iter().find(is_it) else {
+                continue;
+            };
+            transaction.flush_chains.push(chain.name.clone());
+            if other.base != chain.base {
+                transaction.replace_chains.push(chain.name.clone());
+                moved = true;
             }
         }
+        // Those that are there as well: a policy may have been changed.
+        transaction.add_chains.extend(chains);
         moved
     }
 }

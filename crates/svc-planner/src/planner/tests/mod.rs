@@ -6,6 +6,7 @@ mod listeners;
 mod restart;
 mod services;
 mod source_ranges;
+mod sticky;
 mod table;
 
 use std::collections::BTreeSet;
