@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, ValueEnum};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use nft_batch::KernelVersion;
 use smallvec::SmallVec;
 use svc_planner::Config;
 use svc_planner::config::{LocalDetector, LocalhostNodePorts, NoLocalEndpoint, NodePortAddresses};
@@ -18,7 +19,7 @@ use tracing_subscriber::filter::LevelFilter;
 
 use super::feature_gates::{self, FeatureGate};
 use super::{Format, Printer};
-use crate::engine::{EngineError, KernelVersion, Netns, STATE_DIR, StateDir, kernel_version};
+use crate::engine::{EngineError, Netns, STATE_DIR, StateDir};
 
 /// Where to work.
 #[derive(Debug, Args)]
@@ -298,8 +299,8 @@ impl ProxyOptions {
             localhost_node_ports: self.localhost_node_ports(family),
             no_local_endpoint: self.no_local_endpoint.into(),
             max_affinity_clients: self.max_affinity_clients,
-            repeat_lookup: kernel_version()
-                .is_some_and(|version| version < KernelVersion::LOOKUPS_RESTART),
+            // Before 6.17 a lookup may find neither the old nor the new row of a replacement.
+            repeat_lookup: !KernelVersion::running().at_least(6, 17),
             instance: instance(),
             ..Config::default()
         }
