@@ -8,10 +8,9 @@ use clap::Args;
 use svc_planner::fake::Host;
 use svc_planner::object::{Change, Protocol};
 
-use super::{CliError, Exit, ProxyOptions, Results, Target, load};
+use super::{CliError, Exit, ProxyOptions, Results, Target, host_addresses, load};
 use crate::engine;
 use crate::explain::{self, Known, LiveState, Planned, Question, StateSource};
-use crate::watch::AddressWatch;
 
 /// Say what becomes of a new connection, and why
 ///
@@ -87,9 +86,7 @@ impl Explain {
         let mut planned = Planned::new(|family| self.proxy.config(family));
         let mut addresses = self.host_address;
         if self.live {
-            let watch = AddressWatch::new(&self.target.netns());
-            let found = watch.and_then(|mut watch| watch.read());
-            addresses.extend(found.map_err(CliError::Addresses)?);
+            addresses.extend(host_addresses(&self.target.netns())?);
         }
         load(&self.filename, &self.proxy, addresses.clone(), |change| {
             planned.apply(change);
