@@ -4,7 +4,7 @@ use nft_batch::{Batch, BatchOptions, Connection, Outcome, Socket};
 use svc_planner::plan::Family;
 
 use super::{EngineError, FAMILIES, Netns, TABLE, connect, present_families};
-use crate::lower::{LowerError, nf_family};
+use crate::lower::nf_family;
 
 /// Deletes our tables, each family's in a transaction of its own; none there is fine, and so is a kernel
 /// without the family.
@@ -27,9 +27,7 @@ pub fn cleanup(netns: &Netns) -> Result<(), EngineError> {
 fn delete(connection: &mut Connection<Socket>, family: Family) -> Result<(), EngineError> {
     // Adding and deleting works on every kernel, whether the table is there or not.
     let mut batch = Batch::new(BatchOptions::default().destroy(false));
-    batch
-        .destroy_table(nf_family(family), TABLE)
-        .map_err(LowerError::from)?;
+    batch.destroy_table(nf_family(family), TABLE)?;
     match connection.commit(&mut batch.seal()) {
         Outcome::Committed(_) => Ok(()),
         Outcome::Rejected(rejected) => match rejected.errors.into_iter().next() {

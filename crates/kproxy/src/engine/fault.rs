@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use nft_batch::{Errno, OpError, OpenError, QueryError};
+use nft_batch::{BatchError, Errno, OpError, OpenError, QueryError};
 use svc_planner::plan::Family;
 use thiserror::Error;
 
@@ -68,6 +68,12 @@ pub enum EngineError {
     /// A plan that has no expression in nf_tables.
     #[error("plan cannot be lowered: {0}")]
     Lower(#[from] LowerError),
+}
+
+impl From<BatchError> for EngineError {
+    fn from(error: BatchError) -> Self {
+        Self::Lower(error.into())
+    }
 }
 
 /// What to do about the most frequent error.

@@ -9,7 +9,7 @@ use nl_codec::nft::table::TableFlags;
 use svc_planner::plan::Family;
 
 use super::{Engine, EngineError, TABLE};
-use crate::lower::{LowerError, nf_family, own_table};
+use crate::lower::{nf_family, own_table};
 
 impl<T: Transport> Engine<T> {
     /// Tables that are made from here on belong to this process, and so do those that outlived their
@@ -96,11 +96,5 @@ impl<T: Transport> Engine<T> {
             Err(error) if error.errno() == Some(Errno::ENOENT) => Ok(None),
             Err(error) => Err(error.into()),
         }
-    }
-}
-
-impl From<nft_batch::BatchError> for EngineError {
-    fn from(error: nft_batch::BatchError) -> Self {
-        Self::Lower(LowerError::from(error))
     }
 }

@@ -9,7 +9,7 @@ use svc_planner::ExpectedRow;
 use svc_planner::plan::{DataType, Datum, Family, Key, KeyType, Name, Row, SetChange, Transaction};
 
 use super::super::{Engine, EngineError, TABLE};
-use crate::lower::{LowerError, holds, key_bytes, key_of, lower, nf_family};
+use crate::lower::{holds, key_bytes, key_of, lower, nf_family};
 
 /// What is to be done about rows that are not as they should be.
 #[derive(Debug)]
@@ -176,10 +176,8 @@ impl<T: Transport> Engine<T> {
         batch.clear();
         lower(&fixes.transaction, TABLE, &mut batch, &mut self.lowered)?;
         for (set, key) in &fixes.strange {
-            let set = batch.set(family, TABLE, set).map_err(LowerError::from)?;
-            batch
-                .delete_elements(set, [Elem::new(Value::new(key))])
-                .map_err(LowerError::from)?;
+            let set = batch.set(family, TABLE, set)?;
+            batch.delete_elements(set, [Elem::new(Value::new(key))])?;
         }
         let mut sealed = batch.seal();
         let outcome = self.connection.commit(&mut sealed);
