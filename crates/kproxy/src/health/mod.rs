@@ -149,8 +149,7 @@ fn why(status: &FamilyStatus, now: Duration) -> String {
     let family = family_label(status.family);
     if let Some(since) = status.interference.contended_since {
         let seconds = now.saturating_sub(since).as_secs();
-        let editor = status.interference.last_editor.as_ref();
-        let who = editor.map_or_else(|| "somebody".to_owned(), ToString::to_string);
+        let who = status.interference.changed_by();
         return format!("{family}: not ready: {who} keeps changing the table, for {seconds} s\n");
     }
     match (&status.last_success, &status.last_error) {

@@ -31,7 +31,7 @@ pub struct FamilyStatus {
 }
 
 impl FamilyStatus {
-    pub(crate) const fn new(family: Family) -> Self {
+    pub(crate) fn new(family: Family) -> Self {
         Self {
             family,
             last_success: None,
@@ -39,7 +39,7 @@ impl FamilyStatus {
             failures: 0,
             all_failures: 0,
             queued_since: None,
-            interference: Interference::NONE,
+            interference: Interference::default(),
             not_served: 0,
         }
     }

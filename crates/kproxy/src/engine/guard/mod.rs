@@ -144,17 +144,8 @@ impl<T: Transport> Engine<T> {
         let table = index.and_then(|index| self.guard.as_ref()?.tables.get(index));
         table.map_or_else(Interference::default, |table| Interference {
             contended_since: table.contention.since(),
-            last_editor: table.by.clone(),
             ..table.tally.clone()
         })
-    }
-
-    /// Since when somebody keeps changing the table of a family back, on the engine's clock.
-    #[must_use]
-    pub fn contended_since(&self, family: Family) -> Option<Duration> {
-        let mut tables = self.guard.as_ref()?.tables.iter();
-        let table = tables.find(|table| table.family == family)?;
-        table.contention.since()
     }
 
     /// Whether nothing is sent for a family just now, because somebody keeps changing its table back.
@@ -206,15 +197,14 @@ impl<T: Transport> Engine<T> {
         }
     }
 
-    /// To be called when a table is begun anew because of `damage`.
+    /// To be called when a table is begun anew because the kernel refused what the planner believes to
+    /// fit it: `begun` is the generation from which on it counts what others do.
     pub(super) fn note_rebuild(&mut self, index: usize, begun: u32) {
         let now = self.clock.now();
-        let family = self.families.get(index).map(|state| state.family);
         let guard = self.guard.as_mut();
-        let table = guard.and_then(|guard| guard.tables.get_mut(index));
-        if let (Some(table), Some(family)) = (table, family) {
+        if let Some(table) = guard.and_then(|guard| guard.tables.get_mut(index)) {
             table.fresh = true;
-            table.begin_anew(begun, family, now);
+            table.begin_anew(begun, now);
         }
     }
 
@@ -427,7 +417,9 @@ impl Guard {
                 continue;
             };
             table.tally.edits += sighting.edits;
-            table.by = sighting.by.or_else(|| table.by.take());
+            if sighting.by.is_some() {
+                table.tally.last_editor = sighting.by;
+            }
             let is_over = |at: Option<u32>| at.is_some_and(|at| !is_before(at, sighting.last));
             if is_over(table.begun) {
                 continue;

@@ -22,8 +22,6 @@ pub(in super::super) struct Structure {
     pub(in super::super) digest: u64,
     /// When it was read.
     pub(in super::super) generation: u32,
-    /// Port id of the socket that owns the table.
-    pub(in super::super) owner: Option<u32>,
     /// Its base chains are not hooked.
     pub(super) dormant: bool,
     /// The sets.
@@ -101,7 +99,6 @@ fn read_once<T: Transport>(
         Structure {
             digest: 0,
             generation: 0,
-            owner: table.owner,
             dormant: flags.contains(TableFlags::DORMANT),
             sets: Vec::new(),
         }

@@ -31,17 +31,12 @@ pub struct Interference {
 }
 
 impl Interference {
-    /// Nobody did anything.
-    pub const NONE: Self = Self {
-        edits: 0,
-        losses: 0,
-        rebuilds: 0,
-        mends: 0,
-        rows: 0,
-        compared: 0,
-        passes: 0,
-        fights: 0,
-        contended_since: None,
-        last_editor: None,
-    };
+    /// Who changed the table last, as far as that is known.
+    #[must_use]
+    pub fn changed_by(&self) -> String {
+        match &self.last_editor {
+            Some(editor) => editor.to_string(),
+            None => "somebody".to_owned(),
+        }
+    }
 }

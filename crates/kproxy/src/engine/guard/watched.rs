@@ -10,12 +10,12 @@ use svc_planner::{ExpectedRow, RowCursor};
 
 use super::super::{Engine, EngineError, TABLE, Wait, inventory};
 use super::contention::{Contention, Verdict};
-use super::listener::{Editor, next};
+use super::listener::next;
 use super::rows::{Fixed, Fixes};
 use super::structure::{self, Structure};
 use super::tally::Interference;
 use super::{GuardOptions, Tended, is_before};
-use crate::lower::{LowerError, nf_family};
+use crate::lower::nf_family;
 
 /// Rows compared at a time: some milliseconds.
 const SLICE: usize = 2048;
@@ -40,7 +40,6 @@ pub(super) struct Watched {
     pub(super) rows: Vec<(Box<str>, Box<[u8]>)>,
     /// Any row may have been changed.
     pub(super) all_rows: bool,
-    pub(super) by: Option<Editor>,
     /// A transaction was refused because of what is in the table, and none was committed since.
     pub(super) doubted: bool,
     /// Something was seen since the last repair: the next one is another one.
@@ -72,7 +71,6 @@ impl Watched {
             sighted: false,
             rows: Vec::new(),
             all_rows: false,
-            by: None,
             doubted: false,
             fresh: false,
             mended: None,
@@ -94,10 +92,10 @@ impl Watched {
     }
 
     /// The table is begun anew; what others did up to a generation does not matter any more.
-    pub(super) fn begin_anew(&mut self, begun: u32, family: Family, now: Duration) {
+    pub(super) fn begin_anew(&mut self, begun: u32, now: Duration) {
         self.begun = Some(begun);
         self.tally.rebuilds += 1;
-        self.repaired(family, now);
+        self.repaired(now);
         self.baseline = None;
         self.structure = None;
         self.sighted = false;
@@ -111,7 +109,7 @@ impl Watched {
     }
 
     /// Something is put right. What takes several steps counts once.
-    fn repaired(&mut self, family: Family, now: Duration) {
+    fn repaired(&mut self, now: Duration) {
         if !core::mem::take(&mut self.fresh) {
             return;
         }
@@ -121,21 +119,15 @@ impl Watched {
         };
         self.tally.fights += u64::from(first);
         let pause = until.saturating_sub(now).as_secs();
-        let by = self
-            .by
-            .as_ref()
-            .map_or_else(|| "somebody".to_owned(), ToString::to_string);
+        let (family, by) = (self.family, self.tally.changed_by());
         tracing::error!(
             "table {family} {TABLE}: {by} keeps changing it, another proxy perhaps; \
              it is left alone for {pause} s"
         );
     }
 
-    fn say(&self, family: Family, what: &str) {
-        let by = self
-            .by
-            .as_ref()
-            .map_or_else(|| "somebody".to_owned(), ToString::to_string);
+    fn say(&self, what: &str) {
+        let (family, by) = (self.family, self.tally.changed_by());
         tracing::warn!("table {family} {TABLE} was changed by {by}: {what}");
     }
 
@@ -194,7 +186,7 @@ impl Watched {
         }
         let certain = core::mem::take(&mut self.sighted) || baseline.is_some();
         if certain {
-            self.say(family, "putting its chains and rules back in place");
+            self.say("putting its chains and rules back in place");
         } else {
             tracing::info!("table {family} {TABLE}: making sure of its chains and rules");
         }
@@ -214,7 +206,7 @@ impl Watched {
         self.mended = Some(found.generation);
         self.tally.mends += 1;
         if certain {
-            self.repaired(family, now);
+            self.repaired(now);
         }
         Ok(Tended::More)
     }
@@ -226,10 +218,8 @@ impl Watched {
         what: &str,
     ) -> Result<Tended, EngineError> {
         let begun = engine.begin_anew(index)?;
-        if let Some(family) = engine.families.get(index).map(|state| state.family) {
-            self.say(family, what);
-            self.begin_anew(begun, family, engine.clock.now());
-        }
+        self.say(what);
+        self.begin_anew(begun, engine.clock.now());
         Ok(Tended::More)
     }
 
@@ -239,17 +229,14 @@ impl Watched {
         engine: &mut Engine<T>,
         index: usize,
     ) -> Result<Tended, EngineError> {
-        let Some(family) = engine.families.get(index).map(|state| state.family) else {
-            return Ok(Tended::Wait(Wait::Change));
-        };
-        let mut fixes = Fixes::new(family);
+        let mut fixes = Fixes::new(self.family);
         for row in core::mem::take(&mut self.rows) {
             if !engine.compare_sighted(index, &row, &mut fixes)? {
                 let what = format!("rows of {}; starting over beside it", row.0);
                 return self.rebuild(engine, index, &what);
             }
         }
-        self.put_right(engine, index, &fixes)
+        self.put_right(engine, &fixes)
     }
 
     /// Compares some rows more.
@@ -283,7 +270,7 @@ impl Watched {
             // Where there is one there may be more.
             self.all_rows = true;
         }
-        let tended = self.put_right(engine, index, &fixes)?;
+        let tended = self.put_right(engine, &fixes)?;
         if !done || self.structure.is_some() {
             return Ok(self.after_slice(tended));
         }
@@ -321,12 +308,8 @@ impl Watched {
     fn put_right<T: Transport>(
         &mut self,
         engine: &mut Engine<T>,
-        index: usize,
         fixes: &Fixes,
     ) -> Result<Tended, EngineError> {
-        let Some(family) = engine.families.get(index).map(|state| state.family) else {
-            return Ok(Tended::Wait(Wait::Change));
-        };
         let now = engine.clock.now();
         if fixes.set_missing {
             // Its deletion is about to be seen, or was not.
@@ -337,18 +320,18 @@ impl Watched {
         match engine.fix(fixes)? {
             Fixed::Nothing => return Ok(Tended::Wait(Wait::Change)),
             Fixed::Done => {
-                self.say(family, &format!("{} rows put right", fixes.rows));
+                self.say(&format!("{} rows put right", fixes.rows));
                 self.tally.rows += fixes.rows;
             }
             Fixed::Refused => {
-                self.say(family, "rows and what they lead to");
+                self.say("rows and what they lead to");
                 let generation = engine.connection.generation()?;
                 self.structure.get_or_insert(generation);
                 self.baseline = None;
                 self.all_rows = true;
             }
         }
-        self.repaired(family, now);
+        self.repaired(now);
         Ok(Tended::More)
     }
 }
@@ -374,7 +357,7 @@ fn wake_up<T: Transport>(engine: &mut Engine<T>, family: Family) -> Result<(), E
     let mut batch = Batch::new(BatchOptions::default());
     let mut table = Table::named(TABLE);
     table.flags = Some(flags - TableFlags::DORMANT);
-    batch.add_table(nf, &table).map_err(LowerError::from)?;
+    batch.add_table(nf, &table)?;
     let mut sealed = batch.seal();
     match engine.connection.commit(&mut sealed) {
         Outcome::Committed(_) => {
