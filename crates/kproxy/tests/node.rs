@@ -81,11 +81,7 @@ fn serving(sandbox: &mut Sandbox, addresses: &[&str]) -> Vec<String> {
     let mut served = Vec::new();
     for text in addresses {
         let address: IpAddr = text.parse().unwrap();
-        let family = if address.is_ipv4() {
-            Family::Ipv4
-        } else {
-            Family::Ipv6
-        };
+        let family = Family::of(address);
         let set = sandbox.set(family, "nodeport-ips");
         let types = (KeyType::Address, DataType::None);
         if sandbox

@@ -11,6 +11,7 @@ mod statement;
 pub use row::{DataType, Datum, EndpointId, Key, KeyType, Route};
 pub use statement::{Field, Rule, Statement};
 
+use core::net::IpAddr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -25,6 +26,17 @@ pub enum Family {
     Ipv4,
     /// Table `ip6`.
     Ipv6,
+}
+
+impl Family {
+    /// An address's.
+    #[must_use]
+    pub const fn of(address: IpAddr) -> Self {
+        match address {
+            IpAddr::V4(_) => Self::Ipv4,
+            IpAddr::V6(_) => Self::Ipv6,
+        }
+    }
 }
 
 /// One atomic batch.

@@ -270,10 +270,7 @@ impl ProxyOptions {
     /// The planner's settings for `family`.
     #[must_use]
     pub fn config(&self, family: Family) -> Config {
-        let ours = |net: &&IpNet| match family {
-            Family::Ipv4 => net.addr().is_ipv4(),
-            Family::Ipv6 => net.addr().is_ipv6(),
-        };
+        let ours = |net: &&IpNet| Family::of(net.addr()) == family;
         let interface = |name: &Option<String>| name.as_deref().unwrap_or_default().into();
         let local = match self.detect_local_mode {
             DetectLocalMode::ClusterCidr => {

@@ -59,7 +59,7 @@ impl Cluster {
 
     /// What is of other families is left out.
     fn from_changes(changes: Vec<Change>, families: &[Family]) -> Self {
-        let has = |address: &IpAddr| families.contains(&family_of(*address));
+        let has = |address: &IpAddr| families.contains(&Family::of(*address));
         let mut node = Vec::new();
         let mut pods = BTreeMap::<Box<str>, Vec<IpAddr>>::new();
         let mut served = Vec::new();
@@ -102,7 +102,7 @@ impl Cluster {
             .map(|address| address.parse())
             .collect();
         let mut client = client.map_err(|error| DemoError::Manifest(error.to_string().into()))?;
-        client.retain(|address| is_present(family_of(*address)));
+        client.retain(|address| is_present(Family::of(*address)));
         let mut builder = Topology::builder()
             .node(self.node.iter().copied())
             .host(CLIENT, client);
@@ -164,13 +164,6 @@ fn frontends_of(service: &Service, slices: &[&EndpointSlice]) -> Vec<Frontend> {
     frontends
 }
 
-const fn family_of(address: IpAddr) -> Family {
-    match address {
-        IpAddr::V4(_) => Family::Ipv4,
-        IpAddr::V6(_) => Family::Ipv6,
-    }
-}
-
 const fn transport(protocol: Protocol) -> Transport {
     match protocol {
         Protocol::Udp => Transport::Udp,
@@ -194,7 +187,7 @@ mod tests {
             let addresses = one.pods.values().flatten().chain(&one.node);
             let frontends = one.frontends.iter().map(|it| it.address.ip());
             let mut addresses = addresses.copied().chain(frontends);
-            assert!(addresses.all(|address| family_of(address) == family));
+            assert!(addresses.all(|address| Family::of(address) == family));
             assert_eq!(one.frontends.len() * 2, both.frontends.len());
         }
     }

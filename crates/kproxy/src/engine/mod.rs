@@ -435,7 +435,7 @@ fn narrowed(change: &Change, family: Family) -> Change {
             endpoints: slice
                 .endpoints
                 .iter()
-                .filter(|endpoint| endpoint.address.is_ipv4() == (family == Family::Ipv4))
+                .filter(|endpoint| Family::of(endpoint.address) == family)
                 .cloned()
                 .collect(),
         }),

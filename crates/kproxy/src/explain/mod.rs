@@ -50,10 +50,7 @@ impl Question {
     /// The family of the table that decides.
     #[must_use]
     pub const fn family(&self) -> Family {
-        match self.to {
-            SocketAddr::V4(_) => Family::Ipv4,
-            SocketAddr::V6(_) => Family::Ipv6,
-        }
+        Family::of(self.to.ip())
     }
 
     /// Its first packet, as `host` sees it.

@@ -254,10 +254,7 @@ pub fn datum_bytes(family: Family, datum: &Datum) -> Option<DatumBytes> {
 /// Whether an address is of the family.
 #[inline]
 pub(super) fn fits(family: Family, address: IpAddr) -> bool {
-    match family {
-        Family::Ipv4 => address.is_ipv4(),
-        Family::Ipv6 => address.is_ipv6(),
-    }
+    Family::of(address) == family
 }
 
 #[inline]

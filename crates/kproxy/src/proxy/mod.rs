@@ -15,7 +15,6 @@ mod status;
 pub use pace::Periods;
 pub use status::{FamilyStatus, NodeStatus, Status, StatusBoard};
 
-use core::net::IpAddr;
 use core::time::Duration;
 
 use nft_batch::{Socket, Transport};
@@ -130,7 +129,7 @@ impl<T: Transport> Proxy<T> {
         self.board.change(&change, is_due, now);
         match &change {
             Change::Node(node) => {
-                let first = node.addresses.first().map(|address| family_of(*address));
+                let first = node.addresses.first().copied().map(Family::of);
                 let lacks = |family: &Family| self.lanes.iter().all(|it| it.family != *family);
                 if let Some(family) = first.filter(lacks) {
                     tracing::error!("{family}: the Node's first family, which this kernel lacks");
@@ -256,13 +255,6 @@ impl<T: Transport> Proxy<T> {
     /// As [`Engine::save`].
     pub fn finish(mut self) -> Result<(), EngineError> {
         self.saver.finish(&mut self.engine)
-    }
-}
-
-const fn family_of(address: IpAddr) -> Family {
-    match address {
-        IpAddr::V4(_) => Family::Ipv4,
-        IpAddr::V6(_) => Family::Ipv6,
     }
 }
 

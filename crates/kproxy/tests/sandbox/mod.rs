@@ -161,7 +161,7 @@ impl Sandbox {
     /// Class and group of a TCP frontend.
     pub(crate) fn route(&mut self, address: &str, port: u16) -> Option<Route> {
         let address: IpAddr = address.parse().unwrap();
-        let family = family_of(address);
+        let family = Family::of(address);
         let key = Key::Frontend {
             address,
             protocol: Protocol::Tcp,
@@ -179,7 +179,7 @@ impl Sandbox {
     /// The endpoint in a slot of a frontend's group.
     pub(crate) fn endpoint(&mut self, address: &str, port: u16, slot: u32) -> Option<String> {
         let group = self.route(address, port)?.group();
-        let family = family_of(address.parse().unwrap());
+        let family = Family::of(address.parse().unwrap());
         let key = Key::Slot { group, slot };
         let set = self.set(family, "endpoints");
         let types = (KeyType::Slot, DataType::Endpoint);
@@ -237,13 +237,6 @@ impl Sandbox {
                 Err(error) => panic!("{error}"),
             }
         }
-    }
-}
-
-fn family_of(address: IpAddr) -> Family {
-    match address {
-        IpAddr::V4(_) => Family::Ipv4,
-        IpAddr::V6(_) => Family::Ipv6,
     }
 }
 

@@ -36,7 +36,7 @@ pub(super) fn check_key(family: Family, set: &Set, key: &Key) -> Result<(), Refu
             format!("key {key} of set {}: {why}", set.name),
         ))
     };
-    let address_fits = |address: &IpAddr| address.is_ipv4() == (family == Family::Ipv4);
+    let address_fits = |address: &IpAddr| Family::of(*address) == family;
     match (set.key, key) {
         (KeyType::Address, Key::Prefix(prefix)) if set.interval => {
             if !address_fits(&prefix.addr()) {
@@ -121,7 +121,7 @@ pub(super) fn check_datum(
             Some(_) => Ok(()),
         },
         (DataType::Endpoint, Datum::Endpoint { address, .. }) => {
-            if address.is_ipv4() == (family == Family::Ipv4) {
+            if Family::of(*address) == family {
                 Ok(())
             } else {
                 wrong(Errno::Einval, "address of the other family")
@@ -155,7 +155,7 @@ pub(super) fn check_rule(table: &Table, rule: &Rule) -> Result<(), Refusal> {
 fn check_statement(table: &Table, statement: &Statement) -> Result<(), Refusal> {
     match statement {
         Statement::Saddr { prefix, .. } | Statement::Daddr { prefix, .. } => {
-            if prefix.addr().is_ipv4() == (table.family == Family::Ipv4) {
+            if Family::of(prefix.addr()) == table.family {
                 Ok(())
             } else {
                 Err(Refusal::new(

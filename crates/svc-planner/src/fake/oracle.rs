@@ -383,11 +383,8 @@ impl Oracle {
         is_primary || is_named
     }
 
-    const fn is_ours(&self, address: &IpAddr) -> bool {
-        matches!(
-            (self.family, address),
-            (Family::Ipv4, IpAddr::V4(_)) | (Family::Ipv6, IpAddr::V6(_))
-        )
+    fn is_ours(&self, address: &IpAddr) -> bool {
+        Family::of(*address) == self.family
     }
 }
 

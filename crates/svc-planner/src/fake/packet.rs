@@ -67,10 +67,7 @@ impl Packet {
     /// Its family, by the destination.
     #[must_use]
     pub const fn family(&self) -> Family {
-        match self.daddr {
-            IpAddr::V4(_) => Family::Ipv4,
-            IpAddr::V6(_) => Family::Ipv6,
-        }
+        Family::of(self.daddr)
     }
 }
 
