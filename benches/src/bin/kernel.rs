@@ -14,6 +14,7 @@ use benches::stats::{median, ratio, shown};
 use benches::sync::{Sync, Timing, in_kept_netns, in_new_netns, replay};
 use benches::{memory, ruleset};
 use clap::{Parser, Subcommand};
+use nft_batch::Events;
 use nix::sys::resource::{UsageWho, getrusage};
 
 const MIB: f64 = 1_048_576.0;
@@ -48,6 +49,8 @@ enum Bench {
     Change,
     /// The whole process `kproxy apply` of a JSON List, beside `nft -f`
     Apply,
+    /// What a listener to nf_tables events adds to a load
+    Listener,
     /// What 100,000 Services × 10 endpoints take in the planner's memory (no kernel)
     Memory,
 }
@@ -68,6 +71,9 @@ fn main() -> Result<()> {
         for endpoints in [1, 2] {
             load(&cli, endpoints, &mut missed)?;
         }
+    }
+    if wanted(Bench::Listener) {
+        listener(&cli)?;
     }
     if wanted(Bench::Change) {
         change(&cli, &mut missed)?;
@@ -159,6 +165,48 @@ fn load(cli: &Cli, endpoints: u32, missed: &mut Vec<String>) -> Result<()> {
         true,
     );
     bound(missed, "nft -f ÷ kproxy", ratio(nft, ours), 8.0, false);
+    Ok(())
+}
+
+/// The same batches, replayed while nobody listens and while somebody does. No bound: it is why the
+/// proxy closes its listener while much is loaded.
+fn listener(cli: &Cli) -> Result<()> {
+    let cluster = Cluster {
+        services: cli.services,
+        endpoints: 1,
+    };
+    println!("listener, {} Services × 1", cluster.services);
+    let (mut alone, mut heard, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    let mut namespaces = Vec::new();
+    for _ in 0..PAIRS * cli.runs {
+        let mut batches = Vec::new();
+        let (_, netns) = in_kept_netns(|| {
+            let mut sync = Sync::new()?;
+            sync.apply(cluster.changes());
+            sync.settle(|sealed| {
+                batches.push(sealed);
+                None
+            })
+        })?;
+        namespaces.push(netns);
+        let (without, netns) = in_kept_netns(|| replay(&mut batches))?;
+        namespaces.push(netns);
+        let (with, netns) = in_kept_netns(|| {
+            // Not read from: what does not fit is dropped, after the kernel has built it.
+            let _events = Events::open()?;
+            replay(&mut batches)
+        })?;
+        namespaces.push(netns);
+        ratios.push(ratio(with, without));
+        alone.push(without);
+        heard.push(with);
+    }
+    println!(
+        "  alone {}, while somebody listens {}: {:.2} ×, median of pairs",
+        shown(median(alone)),
+        shown(median(heard)),
+        median(ratios)
+    );
     Ok(())
 }
 

@@ -129,26 +129,57 @@ impl Planner {
             return false;
         }
         while let Some((id, state)) = self.set_states().nth(cursor.set) {
-            let mut shown = Shown {
-                rows,
-                limit,
-                id,
-                name: &state.name,
-            };
-            let end = self.items(cursor.set, id);
-            while cursor.item < end {
-                if shown.is_full() {
-                    return false;
-                }
-                if !self.show_item(id, cursor, &mut shown) {
-                    return false;
-                }
-                (cursor.item, cursor.slot) = (cursor.item + 1, 0);
+            if !self.show_set((id, state), cursor, limit, rows) {
+                return false;
             }
             *cursor = RowCursor {
                 set: cursor.set + 1,
                 ..RowCursor::default()
             };
+        }
+        true
+    }
+
+    /// The same for one set alone, whose walk begins with a default cursor. A set that is no longer
+    /// one of ours has nothing to show.
+    pub fn expected_rows_of(
+        &self,
+        set: &str,
+        cursor: &mut RowCursor,
+        limit: usize,
+        rows: &mut Vec<ExpectedRow>,
+    ) -> bool {
+        if self.in_flight.is_some() || !self.is_present() {
+            return false;
+        }
+        let mut sets = self.set_states().enumerate();
+        let Some((position, found)) = sets.find(|(_, (_, state))| *state.name == *set) else {
+            return true;
+        };
+        cursor.set = position;
+        self.show_set(found, cursor, limit, rows)
+    }
+
+    /// Shows a set's rows from the cursor on; false if there was no room for all of them.
+    fn show_set(
+        &self,
+        (id, state): (SetId, &SetState),
+        cursor: &mut RowCursor,
+        limit: usize,
+        rows: &mut Vec<ExpectedRow>,
+    ) -> bool {
+        let mut shown = Shown {
+            rows,
+            limit,
+            id,
+            name: &state.name,
+        };
+        let end = self.items(cursor.set, id);
+        while cursor.item < end {
+            if shown.is_full() || !self.show_item(id, cursor, &mut shown) {
+                return false;
+            }
+            (cursor.item, cursor.slot) = (cursor.item + 1, 0);
         }
         true
     }

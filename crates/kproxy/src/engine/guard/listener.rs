@@ -17,7 +17,7 @@ use svc_planner::plan::Family;
 use super::super::{EngineError, FAMILIES, Netns, TABLE};
 use crate::watch::wait;
 
-/// Rows remembered by key; beyond, all rows are suspect.
+/// Rows remembered by key; beyond, whole sets are suspect.
 pub(super) const ROWS_MAX: usize = 4096;
 
 /// What the thread is told, one byte each; the end of the stream ends it.
@@ -33,8 +33,10 @@ pub(super) struct Sighting {
     pub(super) last: u32,
     /// Rows that were added or deleted: set and key.
     pub(super) rows: Vec<(Box<str>, Box<[u8]>)>,
-    /// There were more.
-    pub(super) more_rows: bool,
+    /// Sets of which there were more.
+    pub(super) sets: Vec<Box<str>>,
+    /// A message could not be read: it may have been any row.
+    pub(super) any_row: bool,
     /// Transactions.
     pub(super) edits: u64,
     /// Who made the last one.
@@ -302,18 +304,27 @@ impl Sighting {
             self.structure.get_or_insert(generation);
             return;
         }
-        let noted = msg.body::<ElemList<'_>>().ok().and_then(|list| {
-            let set = list.set?.to_str()?;
-            for elem in list.elems?.iter() {
-                let elem = elem.ok()?;
-                if self.rows.len() >= ROWS_MAX {
-                    return None;
-                }
-                self.rows.push((set.into(), elem.key_bytes()?.into()));
+        let list = msg.body::<ElemList<'_>>().ok();
+        let noted = list.and_then(|list| self.note_rows(&list));
+        self.any_row |= noted.is_none();
+    }
+
+    fn note_rows(&mut self, list: &ElemList<'_>) -> Option<()> {
+        let set = list.set?.to_str()?;
+        if self.sets.iter().any(|known| **known == *set) {
+            return Some(());
+        }
+        for elem in list.elems?.iter() {
+            if self.rows.len() >= ROWS_MAX {
+                // To look at all of it is less work by now.
+                self.rows.retain(|(other, _)| **other != *set);
+                self.sets.push(set.into());
+                return Some(());
             }
-            Some(())
-        });
-        self.more_rows |= noted.is_none();
+            let key = elem.ok()?.key_bytes()?.into();
+            self.rows.push((set.into(), key));
+        }
+        Some(())
     }
 }
 

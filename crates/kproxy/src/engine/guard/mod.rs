@@ -6,6 +6,7 @@
 //!                                                      │    a set or the table gone ──> rebuild
 //!                                                      │    chains, rules           ──> mend, one transaction
 //!                                                      │  rows touched: keyed reads ──> those rows alone
+//!                                                      │  many of them: all rows of that set, in slices
 //!                                                      │  events lost: all of it, all rows in slices
 //!                                                      └  a slice of all rows now and then, for ever
 //! ```
@@ -326,6 +327,9 @@ impl Guard {
         if !table.rows.is_empty() {
             return table.mend_sighted(engine, index);
         }
+        if !table.sets.is_empty() {
+            return table.walk_set(engine, index, rows);
+        }
         if table.all_rows || table.pass.due <= now {
             return table.walk(engine, index, options.pass, rows);
         }
@@ -430,10 +434,14 @@ impl Guard {
                 table.sighted |= sighting.structure.is_some();
             }
             table.rows.extend(sighting.rows);
-            table.all_rows |= sighting.more_rows;
+            for set in sighting.sets {
+                table.suspect_set(set);
+            }
+            table.all_rows |= sighting.any_row;
             if table.rows.len() > ROWS_MAX {
-                table.rows.clear();
-                table.all_rows = true;
+                for (set, _) in core::mem::take(&mut table.rows) {
+                    table.suspect_set(set);
+                }
             }
         }
         if let Some(after) = seen.lost_after {

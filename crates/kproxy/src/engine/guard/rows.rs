@@ -62,7 +62,7 @@ impl Fixes {
 }
 
 impl<T: Transport> Engine<T> {
-    /// Compares rows that should be there.
+    /// Compares rows that should be there, each of them once.
     pub(super) fn compare(
         &mut self,
         rows: &[ExpectedRow],
@@ -149,13 +149,10 @@ impl<T: Transport> Engine<T> {
             return Ok(());
         }
         let change = fixes.change(set, layout, data);
-        // Suspected twice, it is still deleted once.
-        if found.is_some() && !change.delete.contains(key) {
+        if found.is_some() {
             change.delete.push(*key);
         }
-        if let Some(datum) = datum
-            && !change.add.iter().any(|row| row.key == *key)
-        {
+        if let Some(datum) = datum {
             change.add.push(Row {
                 key: *key,
                 datum: datum.clone(),

@@ -44,15 +44,26 @@ impl Structure {
 
     /// A set that does not hold as many elements as the planner believes, if the kernel tells.
     pub(in super::super) fn miscounted(&self, planner: &Planner) -> Option<Name> {
-        let mut sets = planner.expected_sets().filter(|set| !set.interval);
-        let miscounted = sets.find(|expected| {
-            let count = self.set(expected.name).and_then(|set| set.count);
-            match (count, expected.rows) {
-                (Some(count), Some(rows)) => count != rows,
-                _ => false,
-            }
-        });
-        miscounted.map(|set| set.name.clone())
+        let mut counts = self.counts(planner);
+        let miscounted = counts.find(|(_, found, expected)| found != expected);
+        miscounted.map(|(set, ..)| set.clone())
+    }
+
+    /// Sets that hold fewer elements than the planner believes.
+    pub(super) fn short_of(&self, planner: &Planner) -> Vec<Name> {
+        let short = self
+            .counts(planner)
+            .filter(|(_, found, expected)| found < expected);
+        short.map(|(set, ..)| set.clone()).collect()
+    }
+
+    /// Sets of which both numbers of elements are known: the kernel's and the planner's.
+    fn counts<'a>(&self, planner: &'a Planner) -> impl Iterator<Item = (&'a Name, u32, u32)> {
+        let sets = planner.expected_sets().filter(|set| !set.interval);
+        sets.filter_map(|expected| {
+            let found = self.set(expected.name)?.count?;
+            Some((expected.name, found, expected.rows?))
+        })
     }
 }
 

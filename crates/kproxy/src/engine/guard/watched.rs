@@ -38,7 +38,9 @@ pub(super) struct Watched {
     pub(super) sighted: bool,
     /// Rows that somebody changed: set and key.
     pub(super) rows: Vec<(Box<str>, Box<[u8]>)>,
-    /// Any row may have been changed.
+    /// Sets any row of which may have been changed, and how far they have been compared.
+    pub(super) sets: Vec<(Box<str>, RowCursor)>,
+    /// Any row of any set may have been changed.
     pub(super) all_rows: bool,
     /// A transaction was refused because of what is in the table, and none was committed since.
     pub(super) doubted: bool,
@@ -70,6 +72,7 @@ impl Watched {
             retry: None,
             sighted: false,
             rows: Vec::new(),
+            sets: Vec::new(),
             all_rows: false,
             doubted: false,
             fresh: false,
@@ -82,7 +85,16 @@ impl Watched {
     }
 
     pub(super) fn is_suspect(&self) -> bool {
-        self.structure.is_some() || !self.rows.is_empty() || self.all_rows
+        self.structure.is_some() || !self.rows.is_empty() || !self.sets.is_empty() || self.all_rows
+    }
+
+    /// Any row of a set may have been changed: also one that was compared already.
+    pub(super) fn suspect_set(&mut self, set: Box<str>) {
+        self.rows.retain(|(other, _)| *other != set);
+        match self.sets.iter_mut().find(|(known, _)| *known == set) {
+            Some((_, cursor)) => *cursor = RowCursor::default(),
+            None => self.sets.push((set, RowCursor::default())),
+        }
     }
 
     pub(super) fn suspect(&mut self, after: u32) {
@@ -100,6 +112,7 @@ impl Watched {
         self.structure = None;
         self.sighted = false;
         self.rows.clear();
+        self.sets.clear();
         self.all_rows = false;
         self.pass.cursor = RowCursor::default();
     }
@@ -230,13 +243,77 @@ impl Watched {
         index: usize,
     ) -> Result<Tended, EngineError> {
         let mut fixes = Fixes::new(self.family);
-        for row in core::mem::take(&mut self.rows) {
+        let mut suspects = core::mem::take(&mut self.rows);
+        // Deleted and added again, it is still put right once.
+        suspects.sort_unstable();
+        suspects.dedup();
+        for row in suspects {
             if !engine.compare_sighted(index, &row, &mut fixes)? {
                 let what = format!("rows of {}; starting over beside it", row.0);
                 return self.rebuild(engine, index, &what);
             }
         }
         self.put_right(engine, &fixes)
+    }
+
+    /// Compares some rows of a suspect set.
+    pub(super) fn walk_set<T: Transport>(
+        &mut self,
+        engine: &mut Engine<T>,
+        index: usize,
+        rows: &mut Vec<ExpectedRow>,
+    ) -> Result<Tended, EngineError> {
+        let (Some((set, mut cursor)), Some(state)) = (self.sets.pop(), engine.families.get(index))
+        else {
+            return Ok(Tended::More);
+        };
+        let (family, planner) = (state.family, &state.planner);
+        let known = planner.expected_sets().find(|it| **it.name == *set);
+        match known {
+            // Clients come and go in a dynamic one.
+            Some(known) if known.dynamic => return Ok(Tended::More),
+            Some(known) if known.interval => {
+                let what = format!("rows of {set}; starting over beside it");
+                return self.rebuild(engine, index, &what);
+            }
+            Some(_) => {}
+            None => return Ok(Tended::More),
+        }
+        rows.clear();
+        let done = planner.expected_rows_of(&set, &mut cursor, SLICE, rows);
+        self.tally.compared += rows.len() as u64;
+        let mut fixes = Fixes::new(family);
+        engine.compare(rows, &mut fixes)?;
+        rows.clear();
+        if !done {
+            self.sets.push((set, cursor));
+        }
+        self.put_right(engine, &fixes)?;
+        if done && self.structure.is_none() {
+            self.recount(engine, index)?;
+        }
+        Ok(Tended::More)
+    }
+
+    /// Makes sure that there are no rows but those that were compared.
+    fn recount<T: Transport>(
+        &mut self,
+        engine: &mut Engine<T>,
+        index: usize,
+    ) -> Result<(), EngineError> {
+        let Some(state) = engine.families.get(index) else {
+            return Ok(());
+        };
+        let found = structure::read(&mut engine.connection, state.family, &state.planner)?;
+        let Some(set) = found.and_then(|found| found.miscounted(&state.planner)) else {
+            return Ok(());
+        };
+        if self.sets.iter().any(|(suspect, _)| **suspect == *set) {
+            return Ok(());
+        }
+        let what = format!("surplus rows in {set}; starting over beside it");
+        self.rebuild(engine, index, &what)?;
+        Ok(())
     }
 
     /// Compares some rows more.
@@ -251,8 +328,19 @@ impl Watched {
             return Ok(Tended::Wait(Wait::Change));
         };
         let (family, planner) = (state.family, &state.planner);
-        // A walk of its own accord: what it finds nobody has seen.
-        self.fresh |= self.pass.cursor == RowCursor::default() && !self.all_rows;
+        if self.pass.cursor == RowCursor::default() {
+            // A walk of its own accord: what it finds nobody has seen.
+            self.fresh |= !self.all_rows;
+            // What is known to lack rows comes first.
+            let found = structure::read(&mut engine.connection, family, planner)?;
+            let short = found.map_or_else(Vec::new, |found| found.short_of(planner));
+            for set in &short {
+                self.suspect_set((**set).into());
+            }
+            if !short.is_empty() {
+                return Ok(Tended::More);
+            }
+        }
         rows.clear();
         let done = planner.expected_rows(&mut self.pass.cursor, SLICE, rows);
         let total: u64 = planner
