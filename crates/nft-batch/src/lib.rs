@@ -14,6 +14,7 @@ mod order;
 mod outcome;
 mod probe;
 mod read;
+pub mod record;
 mod refs;
 mod resolve;
 mod sealed;

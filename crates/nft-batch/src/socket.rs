@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use netlink_sys::protocols::NETLINK_NETFILTER;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -17,6 +17,7 @@ use rustix::net::{
 };
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
+use crate::record::Recorder;
 use crate::transport::{Datagram, Transport, Wait};
 use crate::{Errno, OpenError};
 
@@ -39,6 +40,7 @@ pub struct Socket {
     inner: netlink_sys::Socket,
     port: u32,
     send_limit: usize,
+    recorder: Option<Recorder>,
 }
 
 impl core::fmt::Debug for Socket {
@@ -75,6 +77,7 @@ impl Socket {
             inner,
             port,
             send_limit: 0,
+            recorder: None,
         };
         let call = "setsockopt SO_RCVBUF";
         socket
@@ -109,6 +112,11 @@ impl Socket {
                 .join()
                 .unwrap_or(Err(OpenError::Thread))
         })
+    }
+
+    /// Has everything that is sent and received from now on taken down, or with `None` no longer.
+    pub fn record(&mut self, recorder: Option<Recorder>) {
+        self.recorder = recorder;
     }
 
     pub(crate) fn join_group(&mut self, group: u32) -> Result<(), Errno> {
@@ -158,7 +166,15 @@ impl Transport for Socket {
     fn send(&mut self, parts: &[IoSlice<'_>]) -> Result<usize, Errno> {
         // Unconnected netlink sockets send to the kernel.
         let mut control = SendAncillaryBuffer::default();
-        sendmsg(&self.inner, parts, &mut control, SendFlags::empty()).map_err(sys_errno)
+        let mut send =
+            || sendmsg(&self.inner, parts, &mut control, SendFlags::empty()).map_err(sys_errno);
+        let Some(recorder) = &self.recorder else {
+            return send();
+        };
+        let (when, started) = (SystemTime::now(), Instant::now());
+        let result = send();
+        recorder.sent(self.port, parts, when, started.elapsed(), result);
+        result
     }
 
     fn recv(&mut self, buf: &mut [u8], wait: Wait) -> Result<Datagram, Errno> {
@@ -169,7 +185,7 @@ impl Transport for Socket {
         let mut control = RecvAncillaryBuffer::default();
         let received = recvmsg(
             &self.inner,
-            &mut [IoSliceMut::new(buf)],
+            &mut [IoSliceMut::new(&mut *buf)],
             &mut control,
             RecvFlags::DONTWAIT | RecvFlags::TRUNC,
         )
@@ -177,8 +193,13 @@ impl Transport for Socket {
         let sender = received
             .address
             .and_then(|address| SocketAddrNetlink::try_from(address).ok());
+        let len = received.bytes.min(capacity);
+        if let Some(recorder) = &self.recorder {
+            let bytes = buf.get(..len).unwrap_or_default();
+            recorder.received(self.port, bytes, received.bytes);
+        }
         Ok(Datagram {
-            len: received.bytes.min(capacity),
+            len,
             truncated: received.flags.contains(ReturnFlags::TRUNC) || received.bytes > capacity,
             // Without an address the sender is unknown, hence not the kernel.
             sender: sender.map_or(u32::MAX, |address| address.pid()),

@@ -1,0 +1,3 @@
+//! The program `nft-replay`; see the library.
+
+fn main() {}
