@@ -17,5 +17,6 @@ pub mod listeners;
 pub mod lower;
 pub mod manifest;
 pub mod metrics;
+pub mod node;
 pub mod proxy;
 pub mod watch;

@@ -113,7 +113,7 @@ impl Explain {
                     StateSource::Planned
                 },
                 host: &host,
-                node_name: &self.proxy.node_name(),
+                node_name: &self.proxy.identity().name,
                 objects: planned.objects(),
                 owner: &|key| planned.owner(family, key),
                 reports: &planned.reports(family),

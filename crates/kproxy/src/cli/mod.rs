@@ -107,11 +107,12 @@ fn load(
     host: Vec<IpAddr>,
     mut on_change: impl FnMut(Change),
 ) -> Result<Loaded, CliError> {
-    for change in proxy.host(host) {
+    let node = proxy.identity();
+    for change in node.host(host) {
         on_change(change);
     }
-    let mut source = Source::new(&proxy.node_name());
-    let mut has_node = !proxy.needs_node();
+    let mut source = Source::new(&node.name);
+    let mut has_node = !node.is_needed;
     for path in paths {
         source.load(&Input::from(path.as_path()), |change| {
             has_node |= matches!(change, Change::Node(_));
@@ -119,8 +120,10 @@ fn load(
         });
     }
     if !has_node && source.stats().nodes == 0 {
-        eprintln!("warning: no Node among the manifests: {ALL_ADDRESSES}");
-        on_change(proxy.stand_in());
+        eprintln!(
+            "warning: no Node among the manifests: node ports are served on all addresses, as with --no-node"
+        );
+        on_change(node.stand_in());
         has_node = true;
     }
     let mut loaded = Loaded {
@@ -142,9 +145,6 @@ fn load(
     Ok(loaded)
 }
 
-/// What it means to do without a Node.
-const ALL_ADDRESSES: &str = "node ports are served on all addresses, as with --no-node";
-
 /// What was read.
 struct Loaded {
     stats: Stats,
@@ -165,7 +165,7 @@ impl Loaded {
         if self.has_node {
             Ok(self)
         } else {
-            Err(CliError::NoNode(proxy.node_name()))
+            Err(CliError::NoNode(proxy.identity().name))
         }
     }
 }
@@ -189,14 +189,9 @@ pub enum CliError {
     /// Standard output.
     #[error("standard output: {0}")]
     Output(#[from] std::io::Error),
-    /// The folder of a source.
-    #[error("{}: {error}", folder.display())]
-    Folder {
-        /// Folder.
-        folder: PathBuf,
-        /// Why it cannot be watched.
-        error: std::io::Error,
-    },
+    /// The proxy of a node.
+    #[error(transparent)]
+    Node(#[from] crate::node::NodeError),
     /// Waiting for changes and signals.
     #[error("cannot wait for changes: {0}")]
     Watch(std::io::Error),
@@ -216,9 +211,6 @@ pub enum CliError {
         "a kproxy at work in this network namespace changes it faster than it saves its state; try again"
     )]
     Behind,
-    /// The kernel lacks what rules are made of.
-    #[error("{0}")]
-    Unsupported(String),
     /// The node.
     #[error(transparent)]
     Check(#[from] crate::check::CheckError),

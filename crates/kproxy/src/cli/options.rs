@@ -1,25 +1,20 @@
 //! Options of more than one command.
 
-use core::hash::BuildHasher as _;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::hash::RandomState;
 use std::io::{self, IsTerminal as _};
-use std::os::fd::BorrowedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{ArgAction, Args, ValueEnum};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
-use nft_batch::KernelVersion;
-use smallvec::SmallVec;
 use svc_planner::Config;
 use svc_planner::config::{LocalDetector, LocalhostNodePorts, NoLocalEndpoint, NodePortAddresses};
-use svc_planner::object::{Change, Node};
 use svc_planner::plan::Family;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::feature_gates::{self, FeatureGate};
 use super::{Format, Printer};
 use crate::engine::{EngineError, Netns, STATE_DIR, StateDir};
+use crate::node::{Identity, host_name, on_this_kernel};
 
 /// Where to work.
 #[derive(Debug, Args)]
@@ -184,44 +179,24 @@ pub struct ProxyOptions {
 }
 
 impl ProxyOptions {
-    /// Name of the own Node; with --no-node alone there is none.
+    /// Which Node this host is; with --no-node alone it has no name.
     #[must_use]
-    pub fn node_name(&self) -> String {
-        match &self.node_name {
+    pub fn identity(&self) -> Identity {
+        let name = match &self.node_name {
             Some(name) => name.trim().to_lowercase(),
             None if self.no_node => String::new(),
-            None => {
-                let uname = rustix::system::uname();
-                uname.nodename().to_string_lossy().to_lowercase()
-            }
+            None => host_name(),
+        };
+        Identity {
+            name,
+            is_needed: !self.no_node,
+            is_named: self.node_name.is_some(),
         }
     }
 
-    /// Whether nothing may be programmed before the own Node is known.
-    pub(super) const fn needs_node(&self) -> bool {
-        !self.no_node
-    }
-
-    /// What is known before any object is read: the host's addresses, and the Node that stands for the
-    /// one that need not come.
-    pub(super) fn host(&self, addresses: Vec<IpAddr>) -> impl Iterator<Item = Change> {
-        let node = self.no_node.then(|| self.stand_in());
-        node.into_iter().chain([Change::HostAddresses(addresses)])
-    }
-
-    /// A Node of which only the name is known.
-    pub(super) fn stand_in(&self) -> Change {
-        Change::Node(Node {
-            name: self.node_name().into(),
-            addresses: SmallVec::new(),
-            pod_cidrs: SmallVec::new(),
-            zone: None,
-        })
-    }
-
-    /// Whether somebody expects a certain Node.
-    pub(super) const fn names_node(&self) -> bool {
-        self.node_name.is_some()
+    /// Folder that remembers what rows stand for.
+    pub(super) fn state_dir(&self) -> &Path {
+        &self.state_dir
     }
 
     /// What an earlier process left behind for `netns`; `None` where it cannot be kept.
@@ -239,26 +214,6 @@ impl ProxyOptions {
         }
     }
 
-    /// As [`state`](Self::state), but waits for a process at work there to end; the outer `None` if
-    /// `stop` becomes readable before.
-    ///
-    /// # Errors
-    /// [`EngineError::Netns`].
-    pub(super) fn state_in_turn(
-        &self,
-        netns: &Netns,
-        stop: BorrowedFd<'_>,
-    ) -> Result<Option<Option<StateDir>>, EngineError> {
-        match StateDir::open_in_turn(&self.state_dir, netns, stop) {
-            Ok(state) => Ok(state.map(Some)),
-            Err(EngineError::State { path, error }) => {
-                tracing::warn!("{}: {error}: the next start begins anew", path.display());
-                Ok(Some(None))
-            }
-            Err(error) => Err(error),
-        }
-    }
-
     /// What an earlier process left behind for `netns`, or one at work there, to be read only.
     ///
     /// # Errors
@@ -267,9 +222,14 @@ impl ProxyOptions {
         StateDir::look(&self.state_dir, netns)
     }
 
-    /// The planner's settings for `family`.
+    /// The planner's settings for `family`, on this kernel.
     #[must_use]
     pub fn config(&self, family: Family) -> Config {
+        on_this_kernel(self.planner(family))
+    }
+
+    /// The planner's settings for `family`, as asked for.
+    pub(super) fn planner(&self, family: Family) -> Config {
         let ours = |net: &&IpNet| Family::of(net.addr()) == family;
         let interface = |name: &Option<String>| name.as_deref().unwrap_or_default().into();
         let local = match self.detect_local_mode {
@@ -286,7 +246,7 @@ impl ProxyOptions {
             }
         };
         Config {
-            node_name: self.node_name().into(),
+            node_name: self.identity().name.into(),
             masquerade_all: self.masquerade_all,
             reconcile_sctp: self.reconcile_sctp,
             masquerade_bit: self.masquerade_bit,
@@ -296,9 +256,6 @@ impl ProxyOptions {
             localhost_node_ports: self.localhost_node_ports(family),
             no_local_endpoint: self.no_local_endpoint.into(),
             max_affinity_clients: self.max_affinity_clients,
-            // Before 6.17 a lookup may find neither the old nor the new row of a replacement.
-            repeat_lookup: !KernelVersion::running().at_least(6, 17),
-            instance: instance(),
             ..Config::default()
         }
     }
@@ -332,14 +289,6 @@ impl ProxyOptions {
             tracing::warn!("--feature-gates: {name} changes nothing");
         }
     }
-}
-
-/// A number that differs from one start to the next.
-fn instance() -> u32 {
-    let random = RandomState::new()
-        .hash_one(std::process::id())
-        .to_ne_bytes();
-    u32::from_ne_bytes([random[0], random[1], random[2], random[3]])
 }
 
 /// What local traffic is told by; kube-proxy's words.
@@ -504,17 +453,17 @@ mod tests {
 
     #[test]
     fn without_a_node_there_is_no_name_to_guess() {
-        let options = |args: &[&str]| {
+        let identity = |args: &[&str]| {
             let args = core::iter::once(&"kproxy").chain(args);
-            Cli::try_parse_from(args).unwrap().proxy
+            Cli::try_parse_from(args).unwrap().proxy.identity()
         };
-        let none = options(&["--no-node"]);
-        assert_eq!((none.node_name().as_str(), none.needs_node()), ("", false));
-        let named = options(&["--no-node", "--node-name", " Node-A "]);
-        assert_eq!(named.node_name(), "node-a");
+        let none = identity(&["--no-node"]);
+        assert_eq!((none.name.as_str(), none.is_needed), ("", false));
+        let named = identity(&["--no-node", "--node-name", " Node-A "]);
+        assert_eq!(named.name, "node-a");
         assert_eq!(named.host(Vec::new()).count(), 2);
-        let plain = options(&[]);
-        assert!(plain.needs_node() && !plain.node_name().is_empty());
+        let plain = identity(&[]);
+        assert!(plain.is_needed && !plain.name.is_empty());
         assert_eq!(plain.host(Vec::new()).count(), 1);
     }
 }

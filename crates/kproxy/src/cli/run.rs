@@ -3,25 +3,16 @@
 use core::net::SocketAddr;
 use core::str::FromStr;
 use core::time::Duration;
-use std::os::fd::AsFd as _;
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::thread;
 
 use clap::Args;
-use svc_planner::mailbox::{self, Publisher};
+use svc_planner::plan::Family;
 
 use super::duration::duration;
-use super::{ALL_ADDRESSES, CliError, Exit, ProxyOptions, Target};
-use crate::check::{self, Check};
-use crate::conntrack::Reconciler;
-use crate::engine::{Engine, GuardOptions, Netns, Saver};
-use crate::health::Health;
-use crate::listeners::{Listeners, Site};
-use crate::metrics::Sources;
-use crate::proxy::{Periods, Proxy};
-use crate::watch::{AddressWatch, Reader, Signals};
+use super::{CliError, Exit, ProxyOptions, Target};
+use crate::node::{self, NodeError, Settings, SiteSettings, SourceSettings};
+use crate::proxy::Periods;
+use crate::watch::Signals;
 
 /// Keep the kernel programmed while manifests change
 ///
@@ -82,73 +73,26 @@ impl FromStr for SourceSpec {
 
 impl Run {
     pub(super) fn run(self) -> Result<Exit, CliError> {
-        let SourceSpec::Dir(folder) = &self.source;
         self.proxy.warn();
-        look_around(&self.target.netns())?;
-        let netns = self.target.netns();
-        let signals = Signals::new().map_err(CliError::Watch)?;
-        let mut engine = Engine::open(&netns, |family| self.proxy.config(family))?;
-        let Some(state) = self.proxy.state_in_turn(&netns, signals.as_fd())? else {
-            tracing::info!("asked to end before it was our turn");
-            return Ok(Exit::Done);
-        };
-        engine.adopt(state.as_ref())?;
-        if self.table_owner {
-            engine.own_tables()?;
-        }
-        let reconciler = Reconciler::start(&netns)?;
-        engine.tell_flows(reconciler.publisher());
-        let node_name = self.proxy.node_name();
-        let mut addresses = AddressWatch::new(&netns).map_err(CliError::Addresses)?;
-        let reader = Reader::new(folder, signals, &node_name);
-        let mut reader = reader.map_err(|error| CliError::Folder {
-            folder: folder.clone(),
-            error,
-        })?;
-        let clock = engine.clock();
-        let mut proxy = Proxy::new(engine, Saver::new(state), self.pace.periods());
-        // kube-proxy's measure of health.
-        let (board, patience) = (proxy.board(), self.pace.sync_period.saturating_mul(2));
-        let health = Arc::new(Health::new(board, clock, patience));
-        let healthy = Arc::clone(&health);
-        let listeners = Listeners::start(&netns, Arc::new(move || healthy.is_in_step()))?;
-        self.sites.open(&listeners, health, &reconciler);
-        proxy.engine().tell_listeners(listeners.publisher());
-        if self.proxy.needs_node() {
-            proxy = proxy.awaiting(&node_name);
-        }
-        let host = addresses.read().map_err(CliError::Addresses)?;
-        for change in self.proxy.host(host) {
-            proxy.apply(change);
-        }
-        // Straight into the engine: nothing is programmed before everything was read once.
-        let read = reader.load(|change| proxy.apply(change));
-        if self.proxy.needs_node() && !self.proxy.names_node() && read.nodes == 0 {
-            tracing::warn!(
-                "no Node in {}, and none is named: {ALL_ADDRESSES}",
-                folder.display()
-            );
-            proxy.apply(self.proxy.stand_in());
-        }
-        keep_up(reader, addresses, &mut proxy, &netns)?;
-        tracing::info!("asked to end; the rules stay");
-        drop(listeners);
-        proxy.finish()?;
-        reconciler.finish();
+        let mut signals = Signals::new().map_err(NodeError::Watch)?;
+        node::run(&self.settings(), &mut signals)?;
         Ok(Exit::Done)
     }
-}
 
-/// Says what will not work. Without the features that rules are made of nothing will, and no second
-/// try would help.
-fn look_around(netns: &Netns) -> Result<(), CliError> {
-    for finding in check::at_start(netns)? {
-        if finding.check == Check::Features {
-            return Err(CliError::Unsupported(finding.message));
+    fn settings(&self) -> Settings {
+        let SourceSpec::Dir(folder) = &self.source;
+        Settings {
+            netns: self.target.netns(),
+            source: SourceSettings::Folder(folder.clone()),
+            node: self.proxy.identity(),
+            ipv4: self.proxy.planner(Family::Ipv4),
+            ipv6: self.proxy.planner(Family::Ipv6),
+            periods: self.pace.periods(),
+            state_dir: self.proxy.state_dir().to_owned(),
+            own_tables: self.table_owner,
+            sites: self.sites.settings(),
         }
-        tracing::warn!("{}", finding.message);
     }
-    Ok(())
 }
 
 /// How often to programme.
@@ -188,68 +132,11 @@ struct Sites {
 }
 
 impl Sites {
-    fn open(&self, listeners: &Listeners, health: Arc<Health>, reconciler: &Reconciler) {
-        if let Some(address) = self.healthz_bind_address {
-            listeners.serve(Site {
-                address,
-                what: "healthz",
-                pages: Arc::clone(&health).pages(),
-            });
+    const fn settings(&self) -> SiteSettings {
+        SiteSettings {
+            healthz: self.healthz_bind_address,
+            metrics: self.metrics_bind_address,
         }
-        if let Some(address) = self.metrics_bind_address {
-            let conntrack = reconciler.counters();
-            listeners.serve(Site {
-                address,
-                what: "metrics",
-                pages: Sources { health, conntrack }.pages(),
-            });
-        }
-    }
-}
-
-/// Reads on threads of their own, programs on this one, until the process is asked to end.
-fn keep_up(
-    reader: Reader,
-    addresses: AddressWatch,
-    proxy: &mut Proxy,
-    netns: &Netns,
-) -> Result<(), CliError> {
-    let (running, stop) = UnixStream::pair().map_err(CliError::Watch)?;
-    let stop = &stop;
-    thread::scope(|scope| {
-        let (publisher, mut receiver) = mailbox::open();
-        let bell = receiver.bell();
-        proxy
-            .engine()
-            .guard(netns, GuardOptions::default(), move || bell.ring())?;
-        let host = Closing(publisher.clone());
-        let listening = thread::Builder::new()
-            .name("addresses".to_owned())
-            .spawn_scoped(scope, move || addresses.run(&host.0, stop))
-            .map_err(CliError::Watch)?;
-        let objects = Closing(publisher);
-        let reading = thread::Builder::new()
-            .name("reader".to_owned())
-            .spawn_scoped(scope, move || reader.run(&objects.0, stop))
-            .map_err(CliError::Watch)?;
-        proxy.run(&mut receiver);
-        drop(running);
-        for thread in [reading, listening] {
-            let ended = thread
-                .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            ended.map_err(CliError::Watch)?;
-        }
-        Ok(())
-    })
-}
-
-/// Closes the mailbox when its thread ends, however it does: this one hears of it, and ends, too.
-struct Closing(Publisher);
-
-impl Drop for Closing {
-    fn drop(&mut self) {
-        self.0.close();
     }
 }
 

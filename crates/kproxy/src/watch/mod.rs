@@ -4,11 +4,13 @@ mod addresses;
 mod folder;
 mod reader;
 mod signals;
+mod stop;
 
 pub use addresses::AddressWatch;
 pub use folder::{FolderChanges, FolderWatch};
 pub use reader::Reader;
 pub use signals::Signals;
+pub use stop::Stop;
 
 use core::time::Duration;
 use std::io;

@@ -7,7 +7,7 @@ use std::path::Path;
 use svc_planner::mailbox::Publisher;
 use svc_planner::object::Change;
 
-use super::{FolderWatch, Signals, wait};
+use super::{FolderWatch, wait};
 use crate::ingest::Severity;
 use crate::manifest::{Input, Source, Stats};
 
@@ -15,7 +15,6 @@ use crate::manifest::{Input, Source, Stats};
 #[derive(Debug)]
 pub struct Reader {
     watch: FolderWatch,
-    signals: Signals,
     source: Source,
     folder_gone: bool,
 }
@@ -25,13 +24,18 @@ impl Reader {
     ///
     /// # Errors
     /// See [`FolderWatch::new`].
-    pub fn new(folder: &Path, signals: Signals, node_name: &str) -> io::Result<Self> {
+    pub fn new(folder: &Path, node_name: &str) -> io::Result<Self> {
         Ok(Self {
             watch: FolderWatch::new(folder)?,
-            signals,
             source: Source::new(node_name),
             folder_gone: false,
         })
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.watch.folder()
     }
 
     /// Reads the folder in full. What changes meanwhile is read twice, and not missed.
@@ -42,16 +46,15 @@ impl Reader {
         self.source.stats()
     }
 
-    /// Publishes what changes, all at once what changed at once, until a signal asks the process
-    /// to end, or `stop` is closed, or nobody takes changes any more.
+    /// Publishes what changes, all at once what changed at once, until `stop` is readable or nobody
+    /// takes changes any more.
     ///
     /// # Errors
     /// Of waiting for changes.
     pub fn run(mut self, publisher: &Publisher, stop: &impl AsFd) -> io::Result<()> {
         loop {
-            let fds = [self.watch.as_fd(), self.signals.as_fd(), stop.as_fd()];
-            let [changed, asked, stopped] = wait(fds, None)?;
-            if asked || stopped {
+            let [changed, stopped] = wait([self.watch.as_fd(), stop.as_fd()], None)?;
+            if stopped {
                 return Ok(());
             }
             if !changed {
@@ -97,13 +100,14 @@ impl Reader {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::net::UnixStream;
+    use std::sync::Arc;
     use std::{fs, thread};
 
     use svc_planner::mailbox::{self, Wake};
     use svc_planner::object::ObjectName;
 
     use super::*;
+    use crate::watch::Stop;
 
     const SERVICE: &str = r#"{"apiVersion": "v1", "kind": "Service",
         "metadata": {"name": "web", "namespace": "default"},
@@ -114,14 +118,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("web.json");
         fs::write(&file, SERVICE).unwrap();
-        let mut reader = Reader::new(folder.path(), Signals::new().unwrap(), "node").unwrap();
+        let mut reader = Reader::new(folder.path(), "node").unwrap();
         let mut loaded = Vec::new();
         reader.load(|change| loaded.push(change));
         assert!(matches!(&*loaded, [Change::Service(_)]), "{loaded:?}");
 
         let (publisher, mut receiver) = mailbox::open();
-        let (running, stop) = UnixStream::pair().unwrap();
-        let thread = thread::spawn(move || reader.run(&publisher, &stop));
+        let stop = Arc::new(Stop::new().unwrap());
+        let stopped = Arc::clone(&stop);
+        let thread = thread::spawn(move || reader.run(&publisher, &*stopped));
         fs::remove_file(&file).unwrap();
         assert_eq!(receiver.wait(None), Wake::Changes);
         let gone = Change::ServiceGone(ObjectName {
@@ -129,7 +134,7 @@ mod tests {
             name: "web".into(),
         });
         assert_eq!(receiver.drain(), [gone]);
-        drop(running);
+        stop.order();
         assert_eq!(receiver.wait(None), Wake::Closed);
         thread.join().unwrap().unwrap();
     }
