@@ -3,9 +3,9 @@
 use anyhow::{Context as _, Result, ensure};
 use kproxy::{
     engine::TABLE,
-    lab::Namespace,
     lower::{Lowered, lower},
 };
+use netns_lab::Namespace;
 use nft_batch::{Batch, BatchOptions, Connection, SealedBatch};
 use svc_planner::plan::Transaction;
 

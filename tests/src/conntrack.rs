@@ -4,7 +4,7 @@ use core::net::SocketAddr;
 use std::io::IoSlice;
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use kproxy::lab::Namespace;
+use netns_lab::Namespace;
 use nft_batch::{Datagram, Socket, Transport as _, Wait};
 use nl_codec::{
     SliceCursor,

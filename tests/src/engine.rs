@@ -3,10 +3,8 @@
 use std::thread;
 
 use anyhow::Result;
-use kproxy::{
-    engine::{Engine, Wait},
-    lab::Namespace,
-};
+use kproxy::engine::{Engine, Wait};
+use netns_lab::Namespace;
 use nft_batch::{Connection, Transport};
 use svc_planner::{
     Config,

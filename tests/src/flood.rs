@@ -14,7 +14,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, anyhow, ensure};
-use kproxy::lab::{Namespace, NamespaceRef};
+use netns_lab::{Namespace, NamespaceRef};
 use nix::{
     sched::{CpuSet, sched_getaffinity, sched_setaffinity},
     unistd::Pid,

@@ -3,7 +3,7 @@
 use std::process::Output;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use kproxy::lab::Namespace;
+use netns_lab::Namespace;
 use test_support::nft::{self, Nft};
 
 /// What nft 1.0.6 says about statements its JSON printer has no words for, as 0.9.8 does on standard

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use kproxy::{engine::Engine, lab::Namespace, manifest::Source};
+use kproxy::{engine::Engine, manifest::Source};
+use netns_lab::Namespace;
 use svc_planner::{
     Config,
     config::{LocalDetector, LocalhostNodePorts, NodePortAddresses},

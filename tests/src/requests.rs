@@ -8,7 +8,7 @@ use core::{
 use std::thread::{self, ScopedJoinHandle};
 
 use anyhow::{Result, anyhow, bail};
-use kproxy::lab::{Probe, Topology, Transport, Verdict};
+use netns_lab::{Probe, Topology, Transport, Verdict};
 
 /// The hosts that answer.
 pub const PODS: [&str; 3] = ["pod-1", "pod-2", "pod-3"];

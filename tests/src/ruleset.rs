@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
-use kproxy::lab::Namespace;
+use netns_lab::Namespace;
 
 /// Loads `rules` in a namespace.
 ///

@@ -8,7 +8,7 @@ use std::{collections::BTreeSet, thread, time::Instant};
 use anyhow::{Context as _, Result, bail, ensure};
 use e2e::{engine, objects};
 use kproxy::engine::{Engine, TABLE};
-use kproxy::lab::{Probe, Topology, Transport, Verdict};
+use netns_lab::{Probe, Topology, Transport, Verdict};
 use nl_codec::msg::Family;
 use svc_planner::{
     Config,

@@ -11,7 +11,7 @@ use e2e::{
     objects,
 };
 use kproxy::engine::Engine;
-use kproxy::lab::{Probe, Topology, Transport, Verdict};
+use netns_lab::{Probe, Topology, Transport, Verdict};
 use svc_planner::{
     Config,
     object::{Change, ObjectName, Protocol},

@@ -9,10 +9,8 @@ use std::thread;
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use e2e::{engine, objects};
-use kproxy::{
-    engine::Engine,
-    lab::{Connection, Probe, Topology, Transport, Verdict},
-};
+use kproxy::engine::Engine;
+use netns_lab::{Connection, Probe, Topology, Transport, Verdict};
 use svc_planner::{Config, object::Protocol};
 
 const PORT: u16 = 80;

@@ -8,7 +8,7 @@ use std::{collections::HashMap, thread};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use e2e::{engine, flood::Flood, objects, ruleset};
-use kproxy::lab::{Evenness, Namespace, Probe, Topology, Transport, Verdict};
+use netns_lab::{Evenness, Namespace, Probe, Topology, Transport, Verdict};
 use svc_planner::{Config, object::Protocol};
 
 const PORT: u16 = 80;

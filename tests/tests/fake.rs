@@ -8,10 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use e2e::ruleset;
-use kproxy::{
-    lab::Namespace,
-    lower::{Lowered, lower},
-};
+use kproxy::lower::{Lowered, lower};
+use netns_lab::Namespace;
 use nft_batch::{Batch, BatchOptions, Connection, Outcome};
 use svc_planner::{
     fake::{ApplyError, Errno, Kernel},

@@ -7,7 +7,7 @@ use e2e::{
     flood::{Flood, arrivals, count_arrivals},
     ruleset,
 };
-use kproxy::lab::{SINK, Topology};
+use netns_lab::{SINK, Topology};
 
 #[test]
 fn every_flow_is_new_and_counted_where_it_arrives() -> Result<()> {

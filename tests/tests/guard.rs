@@ -13,10 +13,8 @@ use e2e::{
     objects,
     requests::{topology, under_requests},
 };
-use kproxy::{
-    engine::{Engine, GuardOptions, Netns, StateDir},
-    lab::{Probe, Topology, Transport, Verdict},
-};
+use kproxy::engine::{Engine, GuardOptions, Netns, StateDir};
+use netns_lab::{Probe, Topology, Transport, Verdict};
 use svc_planner::{
     Config,
     object::Protocol,

@@ -15,8 +15,8 @@ use e2e::{
 use kproxy::{
     check::{Check, Level, check},
     engine::Netns,
-    lab::{Probe, Topology, Transport, Verdict},
 };
+use netns_lab::{Probe, Topology, Transport, Verdict};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 const SILENCE: Duration = Duration::from_millis(300);

@@ -15,7 +15,7 @@ use e2e::{
     program::Program,
     requests::{topology, under_requests},
 };
-use kproxy::lab::Topology;
+use netns_lab::Topology;
 
 const KPROXY: &str = env!("CARGO_BIN_EXE_kproxy-under-test");
 const NODE: &str = "apiVersion: v1

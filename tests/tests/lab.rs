@@ -8,7 +8,7 @@ use std::fs;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::ruleset;
-use kproxy::lab::{Answer, NamedNamespace, Namespace, Probe, SINK, Topology, Transport, Verdict};
+use netns_lab::{Answer, NamedNamespace, Namespace, Probe, SINK, Topology, Transport, Verdict};
 
 const LONG: Duration = Duration::from_secs(5);
 const SHORT: Duration = Duration::from_millis(300);

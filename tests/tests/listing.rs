@@ -2,7 +2,7 @@
 
 use anyhow::{Result, ensure};
 use e2e::{listing, ruleset};
-use kproxy::lab::Namespace;
+use netns_lab::Namespace;
 use nft_batch::{Batch, BatchOptions, Connection};
 use nl_codec::msg::Family;
 use nl_codec::nft::expr::{Lookup, Payload, PayloadBase};

@@ -5,7 +5,7 @@ use core::{net::IpAddr, time::Duration};
 
 use anyhow::{Result, bail, ensure};
 use e2e::{engine, objects, ruleset};
-use kproxy::lab::{Probe, Topology, Transport, Verdict};
+use netns_lab::{Probe, Topology, Transport, Verdict};
 use svc_planner::{
     Config,
     object::{Change, Protocol},

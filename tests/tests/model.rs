@@ -12,7 +12,7 @@ use std::{collections::BTreeSet, env};
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use cluster::Action;
 use e2e::engine;
-use kproxy::lab::{self, Probe, SINK, Topology, Transport};
+use netns_lab::{self as lab, Probe, SINK, Topology, Transport};
 use proptest::{
     strategy::{Strategy, ValueTree as _},
     test_runner::{Config as RunnerConfig, RngAlgorithm, TestRng, TestRunner},

@@ -13,10 +13,8 @@ use std::{
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use e2e::{engine, objects};
-use kproxy::{
-    engine::Engine,
-    lab::{Connection, Namespace, Probe, Topology, Transport, Verdict},
-};
+use kproxy::engine::Engine;
+use netns_lab::{Connection, Namespace, Probe, Topology, Transport, Verdict};
 use smallvec::smallvec;
 use svc_planner::{
     Config,

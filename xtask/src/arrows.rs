@@ -13,9 +13,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("nl-codec", &[]),
     ("nft-batch", &["nl-codec"]),
     ("svc-planner", &["nl-codec"]),
-    ("kproxy", &["nft-batch", "nl-codec", "svc-planner"]),
-    ("nft-replay", &["nft-batch", "nl-codec"]),
-    ("nft-selftest", &["nft-batch", "nl-codec"]),
+    ("netns-lab", &[]),
+    (
+        "kproxy",
+        &["netns-lab", "nft-batch", "nl-codec", "svc-planner"],
+    ),
+    ("nft-replay", &["netns-lab", "nft-batch", "nl-codec"]),
+    ("nft-selftest", &["netns-lab", "nft-batch", "nl-codec"]),
 ];
 
 /// Crates that a pure crate must never pull in, at any depth.

@@ -12,7 +12,6 @@ pub mod engine;
 pub mod explain;
 pub mod health;
 pub mod ingest;
-pub mod lab;
 pub mod listeners;
 pub mod lower;
 pub mod manifest;

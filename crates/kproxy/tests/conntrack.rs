@@ -15,7 +15,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::Instant;
 
-use kproxy::lab::{Flow, SINK, Topology, Transport, Verdict};
+use netns_lab::{Flow, SINK, Topology, Transport, Verdict};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value as Json, json};
 

@@ -12,7 +12,7 @@ use core::net::IpAddr;
 use std::io::{BufRead as _, BufReader, Lines};
 use std::process::{Child, ChildStderr, Stdio};
 
-use kproxy::lab::{add_address, remove_address};
+use netns_lab::{add_address, remove_address};
 use nft_batch::Events;
 use sandbox::{Sandbox, sandboxed, service, slice};
 use serde_json::{Value as Json, json};

@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use kproxy::lab::{Namespace, NamespaceRef};
+use netns_lab::{Namespace, NamespaceRef};
 use serde_json::Value as Json;
 
 /// Where the API server listens.

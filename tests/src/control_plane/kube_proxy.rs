@@ -12,9 +12,9 @@ use std::{
 use anyhow::{Context as _, Result, bail, ensure};
 use kproxy::{
     engine::TABLE,
-    lab::{Namespace, NamespaceRef},
     lower::{key_bytes, nf_family},
 };
+use netns_lab::{Namespace, NamespaceRef};
 use nft_batch::{Connection, Errno, EventError, Events};
 use nl_codec::nft::{Elem, Value};
 use serde_json::{Value as Json, json};

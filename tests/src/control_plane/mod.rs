@@ -27,7 +27,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
-use kproxy::lab::Namespace;
+use netns_lab::Namespace;
 use serde_json::json;
 use test_support::control_plane::program;
 

@@ -12,7 +12,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use kproxy::lab::{Namespace, NamespaceRef};
+use netns_lab::{Namespace, NamespaceRef};
 
 /// A listener in one namespace whose connections lead to an address in another.
 #[derive(Debug)]

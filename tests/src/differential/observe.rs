@@ -4,7 +4,7 @@ use core::{fmt, net::IpAddr, time::Duration};
 use std::collections::BTreeSet;
 
 use anyhow::Result;
-use kproxy::lab::{Answer, SINK, Topology, Verdict};
+use netns_lab::{Answer, SINK, Topology, Verdict};
 
 use super::trial::Check;
 

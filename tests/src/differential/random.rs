@@ -4,7 +4,7 @@ use core::fmt::Write as _;
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use kproxy::lab::Transport;
+use netns_lab::Transport;
 use proptest::{collection::vec, option, prelude::*, sample::select};
 
 use super::trial::{Check, Trial, TrialStep};

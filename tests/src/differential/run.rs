@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, anyhow};
-use kproxy::lab::{Connection, Topology};
+use netns_lab::{Connection, Topology};
 use serde_json::{Value as Json, json};
 
 use super::{

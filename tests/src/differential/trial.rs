@@ -4,7 +4,7 @@ use core::net::IpAddr;
 use std::{collections::BTreeMap, path::Path};
 
 use anyhow::Result;
-use kproxy::lab::Transport;
+use netns_lab::Transport;
 
 use crate::scenario::{Expected, Family, NodeSpec, Opened, Scenario, Target};
 

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 use ipnet::IpNet;
-use kproxy::lab::{SINK, Topology};
+use netns_lab::{SINK, Topology};
 use svc_planner::plan::Family;
 
 use crate::flood::{Flood, Pinned, Sent, arrivals, count_arrivals};

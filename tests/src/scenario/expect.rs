@@ -7,7 +7,7 @@ use core::{
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use kproxy::lab::{Answer, Probe, SINK, Transport, Verdict};
+use netns_lab::{Answer, Probe, SINK, Transport, Verdict};
 use serde::Deserialize;
 
 use super::file::SourceSeen;

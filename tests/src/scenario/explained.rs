@@ -7,7 +7,7 @@ use anyhow::{Result, bail, ensure};
 use kproxy::explain::{
     Decision, Explanation, Known, LiveState, Objects, Question, StateSource, explain,
 };
-use kproxy::lab::{Topology, Transport};
+use netns_lab::{Topology, Transport};
 use nft_batch::Connection;
 use svc_planner::fake::Host;
 use svc_planner::object::Protocol;

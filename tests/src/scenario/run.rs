@@ -4,7 +4,7 @@ use core::{cell::RefCell, time::Duration};
 use std::{collections::HashMap, path::Path};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use kproxy::lab::{Connection, Topology, Transport, Verdict};
+use netns_lab::{Connection, Topology, Transport, Verdict};
 
 use super::{
     expect::{Expected, Surroundings, Target},

@@ -1,7 +1,7 @@
 //! Chains and sets of the tables, as nft shows them.
 
 use anyhow::{Result, ensure};
-use kproxy::lab::Namespace;
+use netns_lab::Namespace;
 use serde_json::{Value as Json, json};
 
 use crate::ruleset;

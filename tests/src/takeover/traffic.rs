@@ -7,7 +7,7 @@ use core::{
 use std::thread;
 
 use anyhow::{Result, anyhow, bail, ensure};
-use kproxy::lab::{Probe, Topology, Transport, Verdict};
+use netns_lab::{Probe, Topology, Transport, Verdict};
 
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Always served, whichever proxy it is.

@@ -4,7 +4,7 @@ use core::{net::SocketAddr, time::Duration};
 use std::{collections::BTreeMap, path::Path, process::Command, time::Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use kproxy::lab::{Connection, Namespace, Topology, Transport};
+use netns_lab::{Connection, Namespace, Topology, Transport};
 use nft_batch::{EventError, Events};
 use serde_json::json;
 

@@ -11,8 +11,8 @@ use e2e::{conntrack::Table, engine, objects, ruleset};
 use kproxy::{
     conntrack::{Reconciler, Totals},
     engine::{Engine, Netns},
-    lab::{Flow, Topology, Transport, Verdict},
 };
+use netns_lab::{Flow, Topology, Transport, Verdict};
 use nl_codec::msg;
 use svc_planner::{
     Config,

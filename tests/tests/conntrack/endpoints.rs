@@ -5,7 +5,7 @@ use std::{thread, time::Instant};
 
 use anyhow::{Result, ensure};
 use e2e::objects;
-use kproxy::lab::{SINK, Transport};
+use netns_lab::{SINK, Transport};
 use svc_planner::object::{Change, Protocol};
 
 use crate::bench::{

@@ -5,10 +5,8 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use e2e::objects;
-use kproxy::{
-    conntrack::Counters,
-    lab::{SINK, Transport, Verdict},
-};
+use kproxy::conntrack::Counters;
+use netns_lab::{SINK, Transport, Verdict};
 use svc_planner::{object::Protocol, plan};
 
 use crate::bench::{Family, NODE_PORT, PATIENCE, PORT, TARGET, WEB, ends, on_each, until};

@@ -5,7 +5,7 @@ use std::{thread, time::Instant};
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use e2e::{objects, ruleset};
-use kproxy::lab::{SINK, Transport};
+use netns_lab::{SINK, Transport};
 use svc_planner::object::{Change, Protocol};
 
 use crate::bench::{DEAF, Family, PATIENCE, TARGET, WEB, ends, on_each, until};

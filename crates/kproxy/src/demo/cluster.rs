@@ -3,13 +3,13 @@
 use core::net::{IpAddr, SocketAddr};
 use std::collections::BTreeMap;
 
+use netns_lab::{Topology, Transport};
 use svc_planner::object::{Change, EndpointSlice, ObjectName, Protocol, Service};
 use svc_planner::plan::Family;
 
 use super::DemoError;
 use crate::{
     engine::{is_present, present_families},
-    lab::{Topology, Transport},
     manifest::Source,
 };
 

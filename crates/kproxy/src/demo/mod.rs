@@ -11,15 +11,13 @@ mod traffic;
 use std::thread;
 
 use ipnet::IpNet;
+use netns_lab::{LabError, Topology, enter_user_namespace};
 use nft_batch::{Connection, OpenError};
 use svc_planner::{Config, config::LocalDetector, plan::Family};
 use thiserror::Error;
 
 use self::cluster::{Cluster, NODE};
-use crate::{
-    engine::{Engine, EngineError, Wait, present_families},
-    lab::{LabError, Topology, enter_user_namespace},
-};
+use crate::engine::{Engine, EngineError, Wait, present_families};
 
 pub use report::{Outcome, Programming, Report, Row, Share};
 

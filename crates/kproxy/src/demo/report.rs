@@ -6,12 +6,10 @@ use core::{
     time::Duration,
 };
 
+use netns_lab::{Evenness, Transport};
 use serde::{Serialize, Serializer};
 
-use crate::{
-    engine::Applied,
-    lab::{Evenness, Transport},
-};
+use crate::engine::Applied;
 
 /// What the demo did and found.
 #[derive(Debug, Clone, PartialEq, Serialize)]

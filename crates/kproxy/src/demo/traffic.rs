@@ -3,12 +3,13 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 
+use netns_lab::{Evenness, Probe, Topology, Verdict};
+
 use super::{
     DemoError,
     cluster::{CLIENT, Frontend},
     report::{Outcome, Row, Share},
 };
-use crate::lab::{Evenness, Probe, Topology, Verdict};
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -74,7 +75,7 @@ fn judge(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::Transport;
+    use netns_lab::Transport;
 
     fn judged(pods: &[&str], reached: &[(&str, u64)], refused: u64, lost: u64) -> Outcome {
         let frontend = Frontend {

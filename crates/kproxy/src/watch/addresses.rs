@@ -239,8 +239,9 @@ fn address(message: &AddressMessage) -> Option<IpAddr> {
 
 #[cfg(test)]
 mod tests {
+    use netns_lab::{Namespace, add_address, remove_address};
+
     use super::*;
-    use crate::lab::{Namespace, add_address, remove_address};
 
     fn ips(list: &[&str]) -> Vec<IpAddr> {
         list.iter().map(|ip| ip.parse().unwrap()).collect()

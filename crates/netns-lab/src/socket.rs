@@ -16,19 +16,19 @@ use rustix::{
     net::{AddressFamily, Protocol, SocketFlags, SocketType, socket_with},
 };
 
-use super::error::{Doing as _, LabError};
+use crate::error::{Doing as _, LabError};
 
 /// A point in time until which to wait.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Deadline(Instant);
+pub(crate) struct Deadline(Instant);
 
 impl Deadline {
-    pub(super) fn after(time: Duration) -> Self {
+    pub(crate) fn after(time: Duration) -> Self {
         Self(Instant::now() + time)
     }
 
     /// Waits until one of the events (or an error) happens; nothing means the time is over.
-    pub(super) fn wait(self, socket: impl AsFd, events: PollFlags) -> io::Result<PollFlags> {
+    pub(crate) fn wait(self, socket: impl AsFd, events: PollFlags) -> io::Result<PollFlags> {
         loop {
             let left = self.0.saturating_duration_since(Instant::now());
             let left = Timespec::try_from(left).map_err(|_| io::ErrorKind::InvalidInput)?;
@@ -50,7 +50,7 @@ const fn any_address(like: IpAddr) -> IpAddr {
 }
 
 /// Opens a non-blocking socket of the family of `like`, which queues the ICMP errors it gets.
-pub(super) fn open(
+pub(crate) fn open(
     like: IpAddr,
     kind: SocketType,
     protocol: Option<Protocol>,
@@ -73,13 +73,13 @@ pub(super) fn open(
 /// Source ports, each given out once before one comes again: a flow that looks like one of moments
 /// ago is no new flow to connection tracking, and goes where that went.
 #[derive(Debug)]
-pub(super) struct SourcePorts(AtomicU16);
+pub(crate) struct SourcePorts(AtomicU16);
 
 impl SourcePorts {
     /// Above node ports and whatever hosts serve.
     const FIRST: u16 = 33_000;
 
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self(AtomicU16::new(Self::FIRST))
     }
 
@@ -94,7 +94,7 @@ impl SourcePorts {
     }
 
     /// Binds a socket of the family of `like` to the next port that is free; returns it.
-    pub(super) fn bind(&self, socket: impl AsFd, like: IpAddr) -> Result<u16, LabError> {
+    pub(crate) fn bind(&self, socket: impl AsFd, like: IpAddr) -> Result<u16, LabError> {
         loop {
             let port = self.next();
             match rustix::net::bind(&socket, &SocketAddr::new(any_address(like), port)) {
@@ -107,6 +107,6 @@ impl SourcePorts {
 }
 
 /// Takes the IPv4-mapped form out of the way.
-pub(super) const fn canonical(address: SocketAddr) -> SocketAddr {
+pub(crate) const fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }

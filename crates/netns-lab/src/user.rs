@@ -5,7 +5,7 @@ use nix::{
     unistd::{getegid, geteuid},
 };
 
-use super::error::{Doing as _, LabError};
+use crate::error::{Doing as _, LabError};
 
 /// Makes sure this process may create network namespaces: does nothing for root, otherwise enters a
 /// user namespace in which it is root.

@@ -17,18 +17,18 @@ const ORIGIN_ICMP6: u8 = 3;
 
 /// An ICMP error that reached a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct IcmpError {
+pub(crate) struct IcmpError {
     /// Who sent it.
-    pub(super) from: Option<IpAddr>,
+    pub(crate) from: Option<IpAddr>,
     /// ICMP or ICMPv6 type.
-    pub(super) kind: u8,
+    pub(crate) kind: u8,
     /// Code of the type.
-    pub(super) code: u8,
+    pub(crate) code: u8,
 }
 
 impl IcmpError {
     /// Whether it says port unreachable.
-    pub(super) const fn is_port_unreachable(self) -> bool {
+    pub(crate) const fn is_port_unreachable(self) -> bool {
         // RFC 792: type 3 code 3; RFC 4443: type 1 code 4.
         match self.from {
             Some(IpAddr::V6(_)) => matches!((self.kind, self.code), (1, 4)),
@@ -37,7 +37,7 @@ impl IcmpError {
     }
 
     /// Takes the next ICMP error off the socket's error queue, if there is one.
-    pub(super) fn take(socket: impl AsFd) -> io::Result<Option<Self>> {
+    pub(crate) fn take(socket: impl AsFd) -> io::Result<Option<Self>> {
         let mut control = cmsg_space!(libc::sock_extended_err, libc::sockaddr_in6);
         let mut data = [0; 512];
         loop {

@@ -13,17 +13,17 @@ use nix::{
 
 /// A datagram received on a socket bound to every address.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Datagram {
+pub(crate) struct Datagram {
     /// Bytes received.
-    pub(super) length: usize,
+    pub(crate) length: usize,
     /// Sender.
-    pub(super) from: SocketAddr,
+    pub(crate) from: SocketAddr,
     /// Address of ours to which it was sent.
-    pub(super) to: IpAddr,
+    pub(crate) to: IpAddr,
 }
 
 /// Receives a datagram and the address it was sent to; the socket must ask for packet information.
-pub(super) fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Datagram> {
+pub(crate) fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Datagram> {
     let mut control = cmsg_space!(libc::in6_pktinfo);
     let mut parts = [IoSliceMut::new(buffer)];
     let message = recvmsg::<SockaddrStorage>(
@@ -51,7 +51,7 @@ pub(super) fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Datagr
 }
 
 /// Sends a datagram from the address `from`.
-pub(super) fn send(socket: impl AsFd, data: &[u8], from: IpAddr, to: SocketAddr) -> io::Result<()> {
+pub(crate) fn send(socket: impl AsFd, data: &[u8], from: IpAddr, to: SocketAddr) -> io::Result<()> {
     let destination = SockaddrStorage::from(to);
     let parts = [IoSlice::new(data)];
     let fd = socket.as_fd().as_raw_fd();

@@ -17,23 +17,22 @@ use rustix::{
     io::Errno,
     net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with},
 };
-use svc_planner::plan::Family;
 
-use super::{
+use crate::{
     error::{Doing as _, LabError},
+    ipv6::has_ipv6,
     namespace::Namespace,
     packet_info::{Datagram, receive, send},
     probe::{Answer, Transport},
     sctp,
 };
-use crate::engine::is_present;
 
 type Name = Arc<str>;
 type Served = (Name, Transport, u16);
 
 /// One thread that answers on all sockets of all hosts with the host's name.
 #[derive(Debug)]
-pub(super) struct Responder {
+pub(crate) struct Responder {
     served: Mutex<HashSet<Served>>,
     orders: Option<mpsc::Sender<Order>>,
     bell: UnixDatagram,
@@ -62,7 +61,7 @@ enum Socket {
 }
 
 impl Responder {
-    pub(super) fn start() -> Result<Self, LabError> {
+    pub(crate) fn start() -> Result<Self, LabError> {
         let (bell, rung) = UnixDatagram::pair().doing("make a socket pair")?;
         bell.set_nonblocking(true)
             .doing("make a socket non-blocking")?;
@@ -83,7 +82,7 @@ impl Responder {
     }
 
     /// Answers on a port of a namespace from now on; nothing to do if it already does.
-    pub(super) fn serve(
+    pub(crate) fn serve(
         &self,
         namespace: &Namespace,
         host: &str,
@@ -111,7 +110,7 @@ impl Responder {
     }
 
     /// Closes the sockets of a port; connections stay.
-    pub(super) fn stop(&self, host: &str, transport: Transport, port: u16) -> Result<(), LabError> {
+    pub(crate) fn stop(&self, host: &str, transport: Transport, port: u16) -> Result<(), LabError> {
         let key: Served = (host.into(), transport, port);
         let mut served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
         if served.remove(&key) {
@@ -155,7 +154,7 @@ fn open(transport: Transport, port: u16) -> io::Result<Vec<Socket>> {
     match transport {
         Transport::Tcp => {
             // An IPv6 listener of std takes IPv4 as well.
-            let any: IpAddr = if is_present(Family::Ipv6) {
+            let any: IpAddr = if has_ipv6() {
                 Ipv6Addr::UNSPECIFIED.into()
             } else {
                 Ipv4Addr::UNSPECIFIED.into()
@@ -168,7 +167,7 @@ fn open(transport: Transport, port: u16) -> io::Result<Vec<Socket>> {
             let four = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port))?;
             four.set_nonblocking(true)?;
             setsockopt(&four, sockopt::Ipv4PacketInfo, &true)?;
-            if !is_present(Family::Ipv6) {
+            if !has_ipv6() {
                 return Ok(vec![Socket::Udp(four)]);
             }
             // One per family, as packet information differs; std makes IPv6 sockets dual stack.
@@ -186,7 +185,7 @@ fn open(transport: Transport, port: u16) -> io::Result<Vec<Socket>> {
             };
             let four = raw(AddressFamily::INET)?;
             setsockopt(&four, sockopt::Ipv4PacketInfo, &true)?;
-            if !is_present(Family::Ipv6) {
+            if !has_ipv6() {
                 return Ok(vec![Socket::Sctp(four)]);
             }
             let six = raw(AddressFamily::INET6)?;

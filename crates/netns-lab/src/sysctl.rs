@@ -1,6 +1,6 @@
 use std::{fs, io};
 
-use super::error::{Doing as _, LabError};
+use crate::error::{Doing as _, LabError};
 
 /// Sets `net/…` of the calling thread's network namespace: `/proc/sys/net` shows each thread its
 /// own. A setting this kernel does not have, or has for the whole machine only, is left alone.
@@ -53,7 +53,7 @@ const NODE: &[(&str, &str)] = &[
     ("ipv6/conf/default/forwarding", "1"),
 ];
 
-pub(super) fn apply_everywhere() -> Result<(), LabError> {
+pub(crate) fn apply_everywhere() -> Result<(), LabError> {
     EVERYWHERE
         .iter()
         .try_for_each(|(name, value)| set(name, value))
@@ -63,12 +63,12 @@ pub(super) fn apply_everywhere() -> Result<(), LabError> {
 /// against the interfaces' addresses, not against local routes.
 const ANY_ADDRESS: &[(&str, &str)] = &[("ipv6/ip_nonlocal_bind", "1")];
 
-pub(super) fn apply_any_address() -> Result<(), LabError> {
+pub(crate) fn apply_any_address() -> Result<(), LabError> {
     ANY_ADDRESS
         .iter()
         .try_for_each(|(name, value)| set(name, value))
 }
 
-pub(super) fn apply_node() -> Result<(), LabError> {
+pub(crate) fn apply_node() -> Result<(), LabError> {
     NODE.iter().try_for_each(|(name, value)| set(name, value))
 }

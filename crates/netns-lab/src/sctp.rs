@@ -13,12 +13,12 @@ const INIT_FIXED: usize = 20;
 const TAG: u32 = 0x6b70_726f;
 
 /// An INIT packet.
-pub(super) fn init(source_port: u16, destination_port: u16) -> Vec<u8> {
+pub(crate) fn init(source_port: u16, destination_port: u16) -> Vec<u8> {
     packet(source_port, destination_port, 0, INIT, TAG, &[])
 }
 
 /// The INIT ACK to an INIT, with `text` as its cookie.
-pub(super) fn init_ack(init: &[u8], text: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn init_ack(init: &[u8], text: &[u8]) -> Option<Vec<u8>> {
     let (source, destination) = ports(init)?;
     let tag = u32::from_be_bytes(*init.get(COMMON_HEADER + 4..)?.first_chunk()?);
     if init.get(COMMON_HEADER) != Some(&INIT) {
@@ -31,7 +31,7 @@ pub(super) fn init_ack(init: &[u8], text: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// The cookie of an INIT ACK between these ports.
-pub(super) fn init_ack_cookie(packet: &[u8], source: u16, destination: u16) -> Option<&[u8]> {
+pub(crate) fn init_ack_cookie(packet: &[u8], source: u16, destination: u16) -> Option<&[u8]> {
     if ports(packet)? != (source, destination) || packet.get(COMMON_HEADER) != Some(&INIT_ACK) {
         return None;
     }
@@ -41,13 +41,13 @@ pub(super) fn init_ack_cookie(packet: &[u8], source: u16, destination: u16) -> O
 }
 
 /// Source and destination port.
-pub(super) fn ports(packet: &[u8]) -> Option<(u16, u16)> {
+pub(crate) fn ports(packet: &[u8]) -> Option<(u16, u16)> {
     let [a, b, c, d] = *packet.first_chunk()?;
     Some((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
 }
 
 /// What a raw socket of the family of `like` receives, without the IPv4 header that comes along.
-pub(super) fn without_ip_header(packet: &[u8], like: IpAddr) -> &[u8] {
+pub(crate) fn without_ip_header(packet: &[u8], like: IpAddr) -> &[u8] {
     let length = match (like, packet.first()) {
         (IpAddr::V4(_), Some(first)) => usize::from(first & 0xf) * 4,
         _ => 0,

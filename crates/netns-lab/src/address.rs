@@ -2,8 +2,8 @@
 
 use core::net::IpAddr;
 
-use super::error::LabError;
-use super::netlink::Netlink;
+use crate::error::LabError;
+use crate::netlink::Netlink;
 
 /// Adds a single address to the link `name`, usable at once.
 ///

@@ -4,11 +4,10 @@ use core::{
 };
 use std::{collections::HashMap, sync::Arc};
 
-use svc_planner::plan::Family;
-
-use super::{
+use crate::{
     error::LabError,
     flow::Flow,
+    ipv6::has_ipv6,
     namespace::Namespace,
     netlink::{Mac, Netlink, Route, RouteKind, width},
     probe::{Connection, Probe, Transport, Verdict},
@@ -16,7 +15,6 @@ use super::{
     socket::SourcePorts,
     sysctl,
 };
-use crate::engine::present_families;
 
 /// Name of the host behind the node's default route, which answers for every address that no other
 /// host has. What reaches it has left the node untouched.
@@ -259,11 +257,8 @@ impl Topology {
 
 /// "Any address" of each family that the kernel has, and the node's address as a gateway.
 fn gateways() -> impl Iterator<Item = (IpAddr, IpAddr)> {
-    let families = present_families().into_iter();
-    families.map(|family| match family {
-        Family::Ipv4 => (ANY4, GATEWAY4),
-        Family::Ipv6 => (ANY6, GATEWAY6),
-    })
+    let six = has_ipv6().then_some((ANY6, GATEWAY6));
+    [(ANY4, GATEWAY4)].into_iter().chain(six)
 }
 
 /// Locally administered Ethernet address of one end of link `number`.

@@ -3,7 +3,7 @@ use std::os::fd::OwnedFd;
 
 use rustix::net::SocketType;
 
-use super::{
+use crate::{
     error::LabError,
     probe::{Verdict, ask, connect},
     socket::{self, Deadline, SourcePorts},
@@ -17,7 +17,7 @@ pub struct Flow {
 }
 
 impl Flow {
-    pub(super) fn open(to: SocketAddr, ports: &SourcePorts) -> Result<Self, LabError> {
+    pub(crate) fn open(to: SocketAddr, ports: &SourcePorts) -> Result<Self, LabError> {
         let socket = socket::open(to.ip(), SocketType::DGRAM, None)?;
         ports.bind(&socket, to.ip())?;
         connect(&socket, to)?;

@@ -17,7 +17,7 @@ use rustix::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{
+use crate::{
     error::{Doing as _, LabError},
     error_queue::IcmpError,
     sctp,
@@ -63,7 +63,7 @@ pub struct Answer {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Verdict {
-    /// A host answered. By [`SINK`](super::SINK): the node forwarded it untouched.
+    /// A host answered. By [`SINK`](crate::SINK): the node forwarded it untouched.
     Answered(Answer),
     /// The echo request was answered.
     EchoReply,
@@ -94,7 +94,7 @@ pub enum Verdict {
 
 impl Answer {
     /// The line a host answers with.
-    pub(super) fn line(by: &str, at: SocketAddr, source: SocketAddr) -> String {
+    pub(crate) fn line(by: &str, at: SocketAddr, source: SocketAddr) -> String {
         format!("{by} {} {}\n", canonical(at), canonical(source))
     }
 
@@ -152,7 +152,7 @@ impl Verdict {
 
 impl Probe {
     /// Sends from the calling thread's namespace and waits for what comes of it.
-    pub(super) fn send(self, ports: &SourcePorts, deadline: Duration) -> Result<Verdict, LabError> {
+    pub(crate) fn send(self, ports: &SourcePorts, deadline: Duration) -> Result<Verdict, LabError> {
         let deadline = Deadline::after(deadline);
         match self.transport {
             Transport::Tcp => match connect_tcp(self.to, ports, deadline)? {
@@ -177,7 +177,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    pub(super) fn open(
+    pub(crate) fn open(
         to: SocketAddr,
         ports: &SourcePorts,
         deadline: Duration,
@@ -327,7 +327,7 @@ fn exchange(
     }
 }
 
-pub(super) fn connect(socket: &OwnedFd, to: SocketAddr) -> Result<(), LabError> {
+pub(crate) fn connect(socket: &OwnedFd, to: SocketAddr) -> Result<(), LabError> {
     rustix::net::connect(socket, &to).doing(format!("connect a socket to {to}"))
 }
 
@@ -339,7 +339,7 @@ fn probe_udp(to: SocketAddr, ports: &SourcePorts, deadline: Deadline) -> Result<
 }
 
 /// Sends one datagram and waits for what comes of it.
-pub(super) fn ask(socket: &OwnedFd, deadline: Deadline) -> Result<Verdict, LabError> {
+pub(crate) fn ask(socket: &OwnedFd, deadline: Deadline) -> Result<Verdict, LabError> {
     exchange(socket, b"who\n", deadline, |line| {
         Ok(Some(Verdict::Answered(Answer::read(line)?)))
     })

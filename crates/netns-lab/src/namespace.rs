@@ -12,7 +12,7 @@ use nix::{
     sched::{CloneFlags, setns, unshare},
 };
 
-use super::{
+use crate::{
     error::{Doing as _, LabError},
     netlink::Netlink,
     sysctl,
@@ -126,7 +126,7 @@ impl NamespaceRef {
             .doing(format!("enter network namespace {}", self.name))
     }
 
-    pub(super) fn file(&self) -> &File {
+    pub(crate) fn file(&self) -> &File {
         &self.file
     }
 }

@@ -16,7 +16,7 @@ use netlink_packet_route::{
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
-use super::{
+use crate::{
     error::{Doing as _, LabError},
     namespace::NamespaceRef,
 };
@@ -30,26 +30,26 @@ const TABLE_LOCAL: u8 = 255;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Ethernet address.
-pub(super) type Mac = [u8; 6];
+pub(crate) type Mac = [u8; 6];
 
 /// A route to add.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Route {
+pub(crate) struct Route {
     /// Destination and its prefix length.
-    pub(super) to: (IpAddr, u8),
+    pub(crate) to: (IpAddr, u8),
     /// Outgoing link.
-    pub(super) link: u32,
+    pub(crate) link: u32,
     /// Next hop, taken to be on the link whatever its address.
-    pub(super) via: Option<IpAddr>,
+    pub(crate) via: Option<IpAddr>,
     /// Source address of what this host sends along it.
-    pub(super) source: Option<IpAddr>,
+    pub(crate) source: Option<IpAddr>,
     /// What it is.
-    pub(super) kind: RouteKind,
+    pub(crate) kind: RouteKind,
 }
 
 /// Kind of a [`Route`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RouteKind {
+pub(crate) enum RouteKind {
     /// Into the main table.
     Unicast,
     /// A unicast route in the local table, so that it wins over a wider local route there.
@@ -60,13 +60,13 @@ pub(super) enum RouteKind {
 
 /// Synchronous rtnetlink in the namespace of the thread that opened it.
 #[derive(Debug)]
-pub(super) struct Netlink {
+pub(crate) struct Netlink {
     socket: Socket,
     sequence: u32,
 }
 
 impl Netlink {
-    pub(super) fn open() -> Result<Self, LabError> {
+    pub(crate) fn open() -> Result<Self, LabError> {
         let mut socket = Socket::new(NETLINK_ROUTE).doing("open a netlink socket")?;
         socket.bind_auto().doing("bind a netlink socket")?;
         socket
@@ -81,7 +81,7 @@ impl Netlink {
     }
 
     /// Makes a veth pair: `name` here, `eth0` in the other namespace.
-    pub(super) fn add_veth(
+    pub(crate) fn add_veth(
         &mut self,
         (name, mac): (&str, Mac),
         (peer, peer_mac): (&NamespaceRef, Mac),
@@ -108,7 +108,7 @@ impl Netlink {
     }
 
     /// Index of a link.
-    pub(super) fn index(&mut self, name: &str) -> Result<u32, LabError> {
+    pub(crate) fn index(&mut self, name: &str) -> Result<u32, LabError> {
         let mut message = LinkMessage::default();
         message.attributes = vec![LinkAttribute::IfName(name.into())];
         let what = format!("find link {name}");
@@ -122,7 +122,7 @@ impl Netlink {
         }
     }
 
-    pub(super) fn set_up(&mut self, link: u32) -> Result<(), LabError> {
+    pub(crate) fn set_up(&mut self, link: u32) -> Result<(), LabError> {
         let mut message = LinkMessage::default();
         message.header.index = link;
         message.header.flags = LinkFlags::Up;
@@ -136,7 +136,7 @@ impl Netlink {
 
     /// Waits until a link passes packets: a veth whose peer came up later than itself discards
     /// them until the kernel's link watch has run (net/core/link_watch.c).
-    pub(super) fn wait_running(&mut self, link: u32) -> Result<(), LabError> {
+    pub(crate) fn wait_running(&mut self, link: u32) -> Result<(), LabError> {
         self.socket
             .add_membership(GROUP_LINK)
             .doing("listen to link events")?;
@@ -163,19 +163,19 @@ impl Netlink {
     }
 
     /// Adds a single address, usable at once.
-    pub(super) fn add_address(&mut self, link: u32, address: IpAddr) -> Result<(), LabError> {
+    pub(crate) fn add_address(&mut self, link: u32, address: IpAddr) -> Result<(), LabError> {
         let message = RouteNetlinkMessage::NewAddress(single(link, address));
         self.create(message, &format!("add address {address}"))
     }
 
     /// Removes an address that was added like that.
-    pub(super) fn remove_address(&mut self, link: u32, address: IpAddr) -> Result<(), LabError> {
+    pub(crate) fn remove_address(&mut self, link: u32, address: IpAddr) -> Result<(), LabError> {
         let message = RouteNetlinkMessage::DelAddress(single(link, address));
         self.request(message, 0, &format!("remove address {address}"))
     }
 
     /// Adds a neighbour that needs no resolution.
-    pub(super) fn add_neighbour(
+    pub(crate) fn add_neighbour(
         &mut self,
         link: u32,
         address: IpAddr,
@@ -194,7 +194,7 @@ impl Netlink {
         self.create(RouteNetlinkMessage::NewNeighbour(message), &what)
     }
 
-    pub(super) fn add_route(&mut self, route: &Route) -> Result<(), LabError> {
+    pub(crate) fn add_route(&mut self, route: &Route) -> Result<(), LabError> {
         let (destination, length) = route.to;
         let mut message = RouteMessage::default();
         message.header.address_family = family(destination);
@@ -346,7 +346,7 @@ fn family(address: IpAddr) -> AddressFamily {
 }
 
 /// Bits of an address.
-pub(super) const fn width(address: IpAddr) -> u8 {
+pub(crate) const fn width(address: IpAddr) -> u8 {
     match address {
         IpAddr::V4(_) => 32,
         IpAddr::V6(_) => 128,
