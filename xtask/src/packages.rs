@@ -10,10 +10,12 @@ use crate::sh;
 /// Program → package that brings it.
 const NEEDED: &[(&str, &str)] = &[
     ("curl", "curl"),
+    ("iptables-nft", "iptables"),
     ("nft", "nftables"),
     ("openssl", "openssl"),
     ("setpriv", "util-linux"),
     ("strace", "strace"),
+    ("tshark", "tshark"),
 ];
 
 /// Installs what is missing, when that is possible; otherwise names it.

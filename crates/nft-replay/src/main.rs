@@ -1,3 +1,5 @@
 //! The program `nft-replay`; see the library.
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    nft_replay::cli::main()
+}

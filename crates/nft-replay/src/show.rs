@@ -36,6 +36,8 @@ pub struct Options {
     pub style: Style,
     /// Which messages.
     pub filter: Filter,
+    /// Only this transaction.
+    pub only: Option<usize>,
     /// Questions, too.
     pub queries: bool,
     /// Elements shown of a message.
@@ -47,7 +49,11 @@ pub struct Options {
 impl Options {
     /// Whether a conversation is of interest at all.
     fn wants(&self, exchange: &Exchange<'_>) -> bool {
-        self.queries || matches!(exchange.kind, Kind::Transaction(_))
+        match (exchange.kind, self.only) {
+            (Kind::Transaction(transaction), Some(only)) => transaction.number == only,
+            (Kind::Transaction(_), None) => true,
+            (_, only) => self.queries && only.is_none(),
+        }
     }
 }
 
