@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod api;
+pub mod apiserver;
 pub mod check;
 pub mod cli;
 pub mod conntrack;

@@ -20,6 +20,27 @@ pub struct Metadata<'a> {
     /// Labels.
     #[serde(borrow, deserialize_with = "nullable")]
     pub labels: Labels<'a>,
+    /// Annotations.
+    #[serde(borrow, deserialize_with = "nullable")]
+    pub annotations: Annotations<'a>,
+    /// Tells an object from a later one of the same name.
+    #[serde(borrow)]
+    pub uid: Option<Text<'a>>,
+    /// Changes with each change of the object.
+    #[serde(borrow)]
+    pub resource_version: Option<Text<'a>>,
+}
+
+/// The annotations this proxy looks at.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Annotations<'a> {
+    /// On an EndpointSlice: when what it says came about, RFC 3339 with fractions.
+    #[serde(borrow, rename = "endpoints.kubernetes.io/last-change-trigger-time")]
+    pub last_change_trigger_time: Option<Text<'a>>,
+    /// On a bookmark: `true` behind the objects that a streaming list begins with.
+    #[serde(borrow, rename = "k8s.io/initial-events-end")]
+    pub initial_events_end: Option<Text<'a>>,
 }
 
 /// The labels this proxy looks at.

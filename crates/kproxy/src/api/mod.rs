@@ -12,7 +12,7 @@ mod service_cidr;
 mod text;
 
 pub use endpoint_slice::{Conditions, Endpoint, EndpointPort, EndpointSlice, Hints, TopologyHint};
-pub use meta::{Labels, Metadata};
+pub use meta::{Annotations, Labels, Metadata};
 pub use node::{Node, NodeAddress, NodeSpec, NodeStatus};
 pub use service::{
     ClientIpConfig, Ingress, LoadBalancerStatus, Service, ServicePort, ServiceSpec, ServiceStatus,

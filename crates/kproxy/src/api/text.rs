@@ -31,6 +31,12 @@ impl<'a> From<&'a str> for Text<'a> {
     }
 }
 
+impl From<String> for Text<'_> {
+    fn from(text: String) -> Self {
+        Self(Cow::Owned(text))
+    }
+}
+
 impl From<Text<'_>> for Box<str> {
     fn from(text: Text<'_>) -> Self {
         match text.0 {

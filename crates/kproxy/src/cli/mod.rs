@@ -1,5 +1,6 @@
 //! The command line. One file per command; shared options in `options`.
 
+mod api;
 mod apply;
 mod check;
 mod cleanup;

@@ -8,15 +8,16 @@ use std::path::PathBuf;
 use clap::Args;
 use svc_planner::plan::Family;
 
+use super::api::ApiOptions;
 use super::duration::duration;
 use super::{CliError, Exit, ProxyOptions, Target};
 use crate::node::{self, NodeError, Settings, SiteSettings, SourceSettings};
 use crate::proxy::Periods;
 use crate::watch::Signals;
 
-/// Keep the kernel programmed while manifests change
+/// Keep the kernel programmed while Services change
 ///
-/// A file counts as changed when its writer closes it, so files are best written elsewhere and moved
+/// From the API server, as kube-proxy does, or from a folder of manifests. There, a file counts as changed when its writer closes it, so files are best written elsewhere and moved
 /// in; mounted ConfigMaps work. A file that can no longer be read keeps serving what it served, and so
 /// does the folder when it is gone. A file outside that a link leads to is read with the link only.
 ///
@@ -25,6 +26,7 @@ use crate::watch::Signals;
 /// waits, and takes over when that one ends.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
+  kproxy run --source api --kubeconfig /var/lib/kube-proxy/kubeconfig.conf
   kproxy run --source dir:/etc/kproxy/manifests --cluster-cidr 10.244.0.0/16
   kproxy run --source dir:manifests --netns blue -v
 
@@ -33,9 +35,13 @@ Exit codes:
   1   failed
   64  wrong arguments")]
 pub(super) struct Run {
-    /// Where Services come from: `dir:PATH`, a folder of YAML and JSON files, watched
-    #[arg(long, value_name = "dir:PATH")]
+    /// Where Services come from: `api`, the API server, or `dir:PATH`, a folder of YAML and JSON files,
+    /// watched
+    #[arg(long, value_name = "api|dir:PATH")]
     source: SourceSpec,
+
+    #[command(flatten)]
+    api: ApiOptions,
 
     #[command(flatten)]
     target: Target,
@@ -57,6 +63,7 @@ pub(super) struct Run {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum SourceSpec {
+    Api,
     Dir(PathBuf),
 }
 
@@ -66,7 +73,8 @@ impl FromStr for SourceSpec {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text.split_once(':') {
             Some(("dir", path)) if !path.is_empty() => Ok(Self::Dir(path.into())),
-            _ => Err("a source is dir:PATH"),
+            None if text == "api" => Ok(Self::Api),
+            _ => Err("a source is api or dir:PATH"),
         }
     }
 }
@@ -80,10 +88,13 @@ impl Run {
     }
 
     fn settings(&self) -> Settings {
-        let SourceSpec::Dir(folder) = &self.source;
+        let source = match &self.source {
+            SourceSpec::Api => SourceSettings::Api(self.api.connection()),
+            SourceSpec::Dir(folder) => SourceSettings::Folder(folder.clone()),
+        };
         Settings {
             netns: self.target.netns(),
-            source: SourceSettings::Folder(folder.clone()),
+            source,
             node: self.proxy.identity(),
             ipv4: self.proxy.planner(Family::Ipv4),
             ipv6: self.proxy.planner(Family::Ipv6),
@@ -148,6 +159,7 @@ mod tests {
     fn sources() {
         let spec = "dir:/etc/a:b".parse();
         assert_eq!(spec, Ok(SourceSpec::Dir("/etc/a:b".into())));
+        assert_eq!("api".parse(), Ok(SourceSpec::Api));
         for wrong in ["", "dir", "dir:", "/etc", "api:x"] {
             assert!(wrong.parse::<SourceSpec>().is_err(), "{wrong}");
         }

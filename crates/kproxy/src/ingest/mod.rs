@@ -18,9 +18,20 @@ pub use service::service;
 pub use service_cidr::service_cidr;
 pub use time::parse_rfc3339;
 
-use svc_planner::object::{ObjectName, Protocol};
+use svc_planner::object::{Change, ObjectName, Protocol};
 
-use crate::api::Text;
+use crate::api::{Kind, Text};
+
+/// The change that an object's disappearance is.
+#[must_use]
+pub fn gone(object: &ObjectId) -> Change {
+    match object.kind {
+        Kind::Service => Change::ServiceGone(object_name(object)),
+        Kind::EndpointSlice => Change::EndpointSliceGone(object_name(object)),
+        Kind::Node => Change::NodeGone,
+        Kind::ServiceCidr => Change::ServiceCidrGone(object.name.clone()),
+    }
+}
 
 /// `protocol` of a Service's or a slice's port; absent means TCP.
 fn protocol(text: Option<&Text<'_>>) -> Result<Protocol, Reason> {

@@ -38,6 +38,20 @@ pub enum Object<'a> {
     Unknown,
 }
 
+impl<'a> Object<'a> {
+    /// Its metadata, if it is of one of our kinds.
+    #[must_use]
+    pub const fn metadata(&self) -> Option<&Metadata<'a>> {
+        match self {
+            Self::Service(it) => Some(&it.metadata),
+            Self::EndpointSlice(it) => Some(&it.metadata),
+            Self::Node(it) => Some(&it.metadata),
+            Self::ServiceCidr(it) => Some(&it.metadata),
+            Self::List | Self::Other | Self::Unknown => None,
+        }
+    }
+}
+
 /// Reads one object.
 pub(super) struct ObjectSeed {
     /// Kind of an object that does not name its own, as in a typed list.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
-use svc_planner::object::{Change, ObjectName};
+use svc_planner::object::Change;
 
 use super::folder::{FileKey, is_manifest, manifests_in};
 use super::{Fault, Object, Position, Problem, Sink};
@@ -283,25 +283,11 @@ impl Source {
         match owners.last().cloned() {
             None => {
                 self.owners.remove(object);
-                on_change(gone(object));
+                on_change(ingest::gone(object));
             }
             Some(heir) if counted => self.read(heir.to_path_buf(), on_change),
             Some(_) => {}
         }
-    }
-}
-
-/// The change that an object's disappearance is.
-fn gone(object: &ObjectId) -> Change {
-    let name = ObjectName {
-        namespace: object.namespace.clone(),
-        name: object.name.clone(),
-    };
-    match object.kind {
-        Kind::Service => Change::ServiceGone(name),
-        Kind::EndpointSlice => Change::EndpointSliceGone(name),
-        Kind::Node => Change::NodeGone,
-        Kind::ServiceCidr => Change::ServiceCidrGone(name.name),
     }
 }
 

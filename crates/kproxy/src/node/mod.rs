@@ -30,6 +30,7 @@ use std::thread;
 use svc_planner::mailbox::{self, Publisher};
 
 use self::source::Source;
+use crate::apiserver::ClientError;
 use crate::check::{self, Check, CheckError};
 use crate::conntrack::Reconciler;
 use crate::engine::{Engine, EngineError, GuardOptions, Netns, Saver};
@@ -94,8 +95,10 @@ fn work(settings: &Settings, stop: &Stop) -> Result<(), NodeError> {
         proxy.apply(change);
     }
     // Straight into the engine: nothing is programmed before everything was read once.
-    source.load(&settings.node, |change| proxy.apply(change));
-    keep_up(source, addresses, &mut proxy, netns, stop)?;
+    let loaded = source.load(&settings.node, stop, |change| proxy.apply(change));
+    if loaded.map_err(NodeError::Watch)? {
+        keep_up(source, addresses, &mut proxy, netns, stop)?;
+    }
     tracing::info!("asked to end; the rules stay");
     drop(listeners);
     proxy.finish()?;
@@ -169,6 +172,9 @@ pub enum NodeError {
     /// The kernel.
     #[error(transparent)]
     Engine(#[from] EngineError),
+    /// The API server, or how to reach it.
+    #[error(transparent)]
+    Api(#[from] ClientError),
     /// The folder of a source.
     #[error("{}: {error}", folder.display())]
     Folder {

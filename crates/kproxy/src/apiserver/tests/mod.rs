@@ -1,0 +1,172 @@
+//! The reader against a server that misbehaves.
+
+mod credentials;
+mod fake;
+mod first_list;
+mod recovery;
+
+use core::time::Duration;
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use serde_json::{Value as Json, json};
+use svc_planner::mailbox::{self, Receiver, Wake};
+use svc_planner::object::Change;
+
+use super::backoff::Limits;
+use super::pace::Pace;
+use super::{ApiBoard, ApiReader, ConnectionOptions, Loaded};
+use crate::api::Kind;
+use crate::watch::Stop;
+
+/// What must happen happens within this time, on whatever machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn quick() -> Pace {
+    Pace {
+        backoff: Limits {
+            first: Duration::from_millis(10),
+            most: Duration::from_millis(100),
+            healthy: Duration::from_secs(120),
+        },
+        ..Pace::default()
+    }
+}
+
+/// No order to stop.
+fn never() -> Stop {
+    Stop::new().unwrap()
+}
+
+fn options(url: String) -> ConnectionOptions {
+    ConnectionOptions {
+        master: Some(url),
+        qps: -1.0,
+        ..ConnectionOptions::default()
+    }
+}
+
+fn reader(options: ConnectionOptions, pace: Pace) -> ApiReader {
+    ApiReader::with_pace(options, Some("node-a"), pace).unwrap()
+}
+
+fn service(name: &str, version: u32, ip: &str) -> Json {
+    json!({"metadata": {"name": name, "namespace": "shop", "resourceVersion": version.to_string()},
+        "spec": {"type": "ClusterIP", "clusterIP": ip, "clusterIPs": [ip],
+            "ports": [{"port": 80, "protocol": "TCP"}]}})
+}
+
+fn slice(name: &str, version: u32, address: &str) -> Json {
+    json!({"metadata": {"name": name, "namespace": "shop", "resourceVersion": version.to_string(),
+            "labels": {"kubernetes.io/service-name": "web"}},
+        "addressType": "IPv4", "endpoints": [{"addresses": [address]}], "ports": [{"port": 8080}]})
+}
+
+fn node() -> Json {
+    json!({"metadata": {"name": "node-a", "resourceVersion": "1"},
+        "status": {"addresses": [{"type": "InternalIP", "address": "192.0.2.1"}]}})
+}
+
+/// A change in a few words.
+fn brief(change: &Change) -> String {
+    match change {
+        Change::Service(service) => format!("{} {}", service.name.name, service.cluster_ips[0]),
+        Change::ServiceGone(name) => format!("{} gone", name.name),
+        Change::EndpointSlice(slice) => {
+            format!("{} {}", slice.name.name, slice.endpoints[0].address)
+        }
+        Change::EndpointSliceGone(name) => format!("{} gone", name.name),
+        Change::Node(node) => format!("node {}", node.name),
+        other => format!("{other:?}"),
+    }
+}
+
+/// A reader that has received everything, and goes on on a thread.
+struct Running {
+    loaded: Vec<String>,
+    board: ApiBoard,
+    receiver: Receiver,
+    stop: Option<UnixStream>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Running {
+    fn start(mut reader: ApiReader) -> Self {
+        let mut loaded = Vec::new();
+        let synced = reader
+            .load(&never(), |change| loaded.push(brief(&change)))
+            .unwrap();
+        assert_eq!(synced, Loaded::Synced);
+        loaded.sort();
+        let (publisher, receiver) = mailbox::open();
+        let (stop, stopped) = UnixStream::pair().unwrap();
+        let board = reader.board();
+        let thread = std::thread::spawn(move || reader.run(&publisher, &stopped).unwrap());
+        Self {
+            loaded,
+            board,
+            receiver,
+            stop: Some(stop),
+            thread: Some(thread),
+        }
+    }
+
+    /// The next changes, `count` of them, in whatever portions they come.
+    fn next(&mut self, count: usize) -> Vec<String> {
+        let mut changes = Vec::new();
+        let deadline = Instant::now() + PATIENCE;
+        while changes.len() < count {
+            let left = deadline.saturating_duration_since(Instant::now());
+            assert!(!left.is_zero(), "only {changes:?}");
+            if self.receiver.wait(Some(left)) == Wake::Changes {
+                changes.extend(self.receiver.drain().iter().map(brief));
+            }
+        }
+        changes
+    }
+
+    /// Waits until the state of a kind is as said.
+    fn until(&self, kind: Kind, is: impl Fn(&super::WatchStatus) -> bool) {
+        until(|| {
+            self.board
+                .snapshot()
+                .iter()
+                .any(|it| it.kind == kind && is(it))
+        });
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        let ended = self.thread.take().unwrap().join();
+        if !std::thread::panicking() {
+            ended.unwrap();
+            assert_eq!(self.receiver.drain(), [], "more than was expected");
+            assert_eq!(self.receiver.wait(None), Wake::Closed);
+        }
+    }
+}
+
+/// Waits for what nobody tells.
+fn until(is: impl Fn() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is() {
+        assert!(Instant::now() < deadline, "it does not come about");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Sends what a handler is told, each once, to whoever asks next.
+fn once<T: Send + 'static>(
+    things: impl IntoIterator<Item = T>,
+) -> impl Fn() -> Option<T> + Send + Sync {
+    let (sender, receiver) = mpsc::channel();
+    for thing in things {
+        sender.send(thing).unwrap();
+    }
+    let receiver = std::sync::Mutex::new(receiver);
+    move || receiver.lock().unwrap().try_recv().ok()
+}

@@ -1,0 +1,318 @@
+//! After the first list: what a server may do to a watch, and what it never leads to.
+
+use super::fake::{Asked, Fake, Reply, Step, bookmark, end, event, gone, whole};
+use super::*;
+
+/// Empty but for Services, which `services` answers.
+fn services(handler: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Fake {
+    Fake::start(services_only(handler))
+}
+
+fn services_only(
+    handler: impl Fn(&Asked) -> Reply + Send + Sync + 'static,
+) -> impl Fn(&Asked) -> Reply + Send + Sync + 'static {
+    move |asked| match asked.kind() {
+        Kind::Service => handler(asked),
+        _ => Reply::all(asked, "1", &[]),
+    }
+}
+
+fn two() -> Vec<Json> {
+    vec![service("a", 1, "10.96.0.1"), service("b", 2, "10.96.0.2")]
+}
+
+/// The events of a watch.
+fn events(asked: &Asked, events: &[(&str, Json)]) -> Vec<u8> {
+    events
+        .iter()
+        .flat_map(|(kind, object)| event(asked, kind, object))
+        .collect()
+}
+
+fn number(fake: &Fake) -> usize {
+    fake.asked(Kind::Service).len()
+}
+
+/// Answers the first request by the first of these, and so on; then with watches that stay open.
+fn in_turn<const N: usize>(
+    replies: [fn(&Asked) -> Reply; N],
+) -> impl Fn(&Asked) -> Reply + Send + Sync + 'static {
+    let next = once(replies);
+    move |asked| next().map_or_else(|| Reply::body(asked, [Step::Hang]), |reply| reply(asked))
+}
+
+#[test]
+fn changes_are_published_and_a_watch_that_ends_goes_on_where_it_was() {
+    let fake = services(in_turn([
+        |asked| {
+            let changes = [
+                ("MODIFIED", service("a", 6, "10.96.0.6")),
+                ("DELETED", service("b", 7, "10.96.0.2")),
+                ("BOOKMARK", bookmark("12")),
+            ];
+            let first = whole(asked, "5", &two());
+            Reply::body(
+                asked,
+                [Step::Bytes(first), Step::Bytes(events(asked, &changes))],
+            )
+        },
+        |asked| {
+            let added = events(asked, &[("ADDED", service("c", 13, "10.96.0.3"))]);
+            Reply::body(asked, [Step::Bytes(added)])
+        },
+    ]));
+    let mut running = Running::start(reader(options(fake.url()), quick()));
+    let mut seen = running.loaded.clone();
+    seen.extend(running.next(5_usize.saturating_sub(seen.len())));
+    assert_eq!(
+        seen,
+        [
+            "a 10.96.0.1",
+            "b 10.96.0.2",
+            "a 10.96.0.6",
+            "b gone",
+            "c 10.96.0.3"
+        ]
+    );
+    until(|| number(&fake) == 3);
+    let asked = fake.asked(Kind::Service);
+    assert!(asked[1].query.contains("resourceVersion=12&") && !asked[1].is_list());
+    assert!(asked[2].query.contains("resourceVersion=13&"));
+}
+
+/// As a status and as an event: list anew, tell only what differs, remove what is gone at the end.
+#[test]
+fn a_version_that_is_too_old_leads_to_a_new_list() {
+    let in_status = |_: &Asked| Reply::refuse(410, "Expired", "too old resource version: 5 (9)");
+    let in_event =
+        |asked: &Asked| Reply::body(asked, [Step::Bytes(event(asked, "ERROR", &gone()))]);
+    for too_old in [in_status as fn(&Asked) -> Reply, in_event] {
+        let replies = once([
+            (|asked| Reply::body(asked, [Step::Bytes(whole(asked, "5", &two()))]))
+                as fn(&Asked) -> Reply,
+            too_old,
+            |asked| {
+                let all = [service("b", 2, "10.96.0.2"), service("c", 8, "10.96.0.3")];
+                Reply::all(asked, "9", &all)
+            },
+        ]);
+        let fake = services(move |asked| {
+            replies().map_or_else(|| Reply::body(asked, [Step::Hang]), |reply| reply(asked))
+        });
+        let mut running = Running::start(reader(options(fake.url()), quick()));
+        assert_eq!(running.next(2), ["c 10.96.0.3", "a gone"]);
+        let asked = fake.asked(Kind::Service);
+        // Not older than what is known, and not by a quorum read.
+        assert!(asked[2].is_list() && asked[2].query.contains("resourceVersion=5&"));
+        running.until(Kind::Service, |it| it.lists == 2 && it.objects == 2);
+    }
+}
+
+#[test]
+fn a_list_that_breaks_removes_nothing() {
+    let fake = services(in_turn([
+        |asked| Reply::body(asked, [Step::Bytes(whole(asked, "5", &two()))]),
+        |_| Reply::refuse(410, "Gone", "too old"),
+        // Cut within an object, between objects, and closed without an end.
+        |asked| {
+            let mut half = whole(asked, "9", &[service("b", 2, "10.96.0.2")]);
+            half.truncate(half.len() / 3);
+            Reply::body(asked, [Step::Bytes(half), Step::Cut])
+        },
+        |asked| {
+            Reply::body(
+                asked,
+                [
+                    Step::Bytes(events(asked, &[("ADDED", service("b", 2, "10.96.0.2"))])),
+                    Step::Cut,
+                ],
+            )
+        },
+        |asked| {
+            Reply::body(
+                asked,
+                [Step::Bytes(events(
+                    asked,
+                    &[("ADDED", service("b", 2, "10.96.0.2"))],
+                ))],
+            )
+        },
+        |_| Reply::refuse(503, "ServiceUnavailable", "etcd is gone"),
+        |asked| {
+            Reply::all(
+                asked,
+                "9",
+                &[service("a", 1, "10.96.0.1"), service("b", 9, "10.96.0.9")],
+            )
+        },
+    ]));
+    let mut running = Running::start(reader(options(fake.url()), quick()));
+    assert_eq!(running.next(1), ["b 10.96.0.9"]);
+    running.until(Kind::Service, |it| {
+        it.lists == 2 && it.errors >= 4 && it.last_error.is_none()
+    });
+}
+
+#[test]
+fn a_watch_that_is_cut_goes_on_where_it_was() {
+    let fake = services(in_turn([
+        |asked| {
+            let mut bytes = whole(asked, "5", &two());
+            let next = event(asked, "MODIFIED", &service("a", 6, "10.96.0.6"));
+            bytes.extend(&next[..next.len() / 2]);
+            Reply::body(asked, [Step::Bytes(bytes), Step::Cut])
+        },
+        |asked| {
+            let again = event(asked, "MODIFIED", &service("a", 6, "10.96.0.6"));
+            Reply::body(asked, [Step::Bytes(again), Step::Hang])
+        },
+    ]));
+    let mut running = Running::start(reader(options(fake.url()), quick()));
+    assert_eq!(running.next(1), ["a 10.96.0.6"]);
+    assert!(
+        fake.asked(Kind::Service)[1]
+            .query
+            .contains("resourceVersion=5&")
+    );
+}
+
+#[test]
+fn a_watch_that_dies_in_silence_is_noticed() {
+    let fake = services(in_turn([
+        |asked| Reply::body(asked, [Step::Bytes(whole(asked, "5", &two())), Step::Hang]),
+        |asked| {
+            let change = event(asked, "DELETED", &service("a", 6, "10.96.0.1"));
+            Reply::body(asked, [Step::Bytes(change), Step::Hang])
+        },
+    ]));
+    let pace = Pace {
+        silence: Duration::from_millis(300),
+        ..quick()
+    };
+    let mut running = Running::start(reader(options(fake.url()), pace));
+    assert_eq!(running.next(1), ["a gone"]);
+    running.until(Kind::Service, |it| it.errors >= 1);
+}
+
+#[test]
+fn events_out_of_order_do_not_bring_the_past_back() {
+    let fake = services(in_turn([|asked| {
+        let changes = [
+            ("MODIFIED", service("a", 9, "10.96.0.9")),
+            ("MODIFIED", service("a", 8, "10.96.0.8")),
+            ("DELETED", service("b", 11, "10.96.0.2")),
+            ("MODIFIED", service("b", 10, "10.96.0.7")),
+            // Not of its own past.
+            ("ADDED", service("c", 7, "10.96.0.3")),
+            ("ADDED", service("b", 12, "10.96.0.4")),
+        ];
+        let steps = [
+            Step::Bytes(whole(asked, "5", &two())),
+            Step::Bytes(events(asked, &changes)),
+            Step::Hang,
+        ];
+        Reply::body(asked, steps)
+    }]));
+    let mut reader = reader(options(fake.url()), quick());
+    let mut told = Vec::new();
+    reader
+        .load(&never(), |change| told.push(brief(&change)))
+        .unwrap();
+    let (publisher, mut receiver) = mailbox::open();
+    let (stop, stopped) = UnixStream::pair().unwrap();
+    let thread = std::thread::spawn(move || reader.run(&publisher, &stopped).unwrap());
+    let last = "b 10.96.0.4".to_owned();
+    while !told.contains(&last) {
+        assert_eq!(receiver.wait(Some(PATIENCE)), Wake::Changes, "{told:?}");
+        told.extend(receiver.drain().iter().map(brief));
+    }
+    drop(stop);
+    thread.join().unwrap();
+    told.sort();
+    let possible = [
+        "a 10.96.0.1",
+        "a 10.96.0.9",
+        "b 10.96.0.2",
+        "b 10.96.0.4",
+        "b gone",
+        "c 10.96.0.3",
+    ];
+    assert!(
+        told.iter().all(|it| possible.contains(&it.as_str())),
+        "{told:?}"
+    );
+    for must in ["a 10.96.0.9", "c 10.96.0.3"] {
+        assert!(told.contains(&must.to_owned()), "{told:?}");
+    }
+}
+
+#[test]
+fn a_server_that_is_gone_for_a_while_takes_nothing_with_it() {
+    let all = |asked: &Asked| Reply::all(asked, "5", &two());
+    let fake = services(all);
+    let address = fake.address;
+    let mut running = Running::start(reader(options(fake.url()), quick()));
+    drop(fake);
+    running.until(Kind::Service, |it| it.errors >= 5);
+    running.until(Kind::EndpointSlice, |it| it.errors >= 5);
+    let back = Fake::start_at(
+        address,
+        services_only(|asked: &Asked| {
+            assert!(!asked.is_list(), "it goes on where it was");
+            let change = event(asked, "MODIFIED", &service("a", 6, "10.96.0.6"));
+            Reply::body(asked, [Step::Bytes(change), Step::Hang])
+        }),
+    );
+    assert_eq!(running.next(1), ["a 10.96.0.6"]);
+    drop(back);
+}
+
+#[test]
+fn whoever_asks_for_a_pause_gets_it() {
+    let fake = services(in_turn([
+        |_| Reply::refuse(429, "TooManyRequests", "slow down").header("retry-after", "1"),
+        |asked| Reply::all(asked, "5", &two()),
+    ]));
+    let began = Instant::now();
+    let running = Running::start(reader(options(fake.url()), quick()));
+    assert!(began.elapsed() >= Duration::from_secs(1));
+    assert_eq!(running.loaded.len(), 2);
+}
+
+/// etcd was restored from a backup: the server has never heard of our version.
+#[test]
+fn a_server_that_went_back_in_time_is_believed_in_the_end() {
+    let fake = services(in_turn([
+        |asked| Reply::body(asked, [Step::Bytes(whole(asked, "50", &two()))]),
+        |_| Reply::refuse(504, "Timeout", "Too large resource version: 50, current: 9"),
+        |asked| Reply::all(asked, "9", &[service("a", 1, "10.96.0.1")]),
+    ]));
+    let mut running = Running::start(reader(options(fake.url()), quick()));
+    assert_eq!(running.next(1), ["b gone"]);
+    assert!(
+        fake.asked(Kind::Service)[2]
+            .query
+            .contains("resourceVersion=0&")
+    );
+}
+
+/// Objects may change while a streaming list is being sent.
+#[test]
+fn changes_within_a_streaming_list_are_part_of_it() {
+    let fake = services(in_turn([|asked| {
+        let changes = [
+            ("ADDED", service("b", 2, "10.96.0.2")),
+            ("ADDED", service("a", 1, "10.96.0.1")),
+            ("DELETED", service("b", 6, "10.96.0.2")),
+            ("MODIFIED", service("a", 7, "10.96.0.7")),
+            ("BOOKMARK", end("7")),
+        ];
+        Reply::body(asked, [Step::Bytes(events(asked, &changes)), Step::Hang])
+    }]));
+    let running = Running::start(reader(options(fake.url()), quick()));
+    assert_eq!(
+        running.loaded,
+        ["a 10.96.0.1", "a 10.96.0.7", "b 10.96.0.2", "b gone"]
+    );
+    running.until(Kind::Service, |it| it.objects == 1);
+}
