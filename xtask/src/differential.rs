@@ -13,7 +13,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    packages::ensure()?;
+    packages::ensure(packages::TESTS)?;
     control_plane::build()?;
     let mut command = sh::cargo(&[
         "run",

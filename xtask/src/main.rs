@@ -1,10 +1,12 @@
 //! Repository tasks, run as `cargo xtask <task>`.
 
+mod apt;
 mod arrows;
 mod bench;
 mod ci;
 mod control_plane;
 mod differential;
+mod kernels;
 mod nft_versions;
 mod packages;
 mod policy;
@@ -42,6 +44,8 @@ enum Task {
     ControlPlane(control_plane::Args),
     /// Compare kproxy with the real kube-proxy, probe by probe (as root)
     Differential(differential::Args),
+    /// Boot other kernels and run the tests inside them
+    Kernels(kernels::Args),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -54,5 +58,6 @@ fn main() -> anyhow::Result<()> {
         Task::NftVersions => nft_versions::run(),
         Task::ControlPlane(args) => control_plane::run(&args),
         Task::Differential(args) => differential::run(&args),
+        Task::Kernels(args) => kernels::run(&args),
     }
 }

@@ -1,4 +1,4 @@
-//! Debian packages that the tests use.
+//! Debian packages whose programs the tasks start.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,8 +7,8 @@ use anyhow::{Result, bail};
 
 use crate::sh;
 
-/// Program → package that brings it.
-const NEEDED: &[(&str, &str)] = &[
+/// What the tests use: program → package that brings it.
+pub(crate) const TESTS: &[(&str, &str)] = &[
     ("curl", "curl"),
     ("iptables-nft", "iptables"),
     ("nft", "nftables"),
@@ -19,8 +19,8 @@ const NEEDED: &[(&str, &str)] = &[
 ];
 
 /// Installs what is missing, when that is possible; otherwise names it.
-pub(crate) fn ensure() -> Result<()> {
-    let missing: Vec<_> = NEEDED
+pub(crate) fn ensure(needed: &[(&str, &str)]) -> Result<()> {
+    let missing: Vec<_> = needed
         .iter()
         .filter(|(program, _)| !on_path(program))
         .map(|(_, package)| *package)

@@ -18,7 +18,7 @@ pub(crate) struct Args {
 
 /// Runs everything once; fails if a test fails, or if one is skipped while `CI=true`.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    packages::ensure()?;
+    packages::ensure(packages::TESTS)?;
     nft_versions::run()?;
     control_plane::ensure()?;
     let skips = sh::root().join("target/skipped-tests.txt");
