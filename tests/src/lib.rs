@@ -2,12 +2,14 @@
 #![forbid(unsafe_code)]
 
 pub mod committer;
+pub mod confined;
 pub mod conntrack;
 pub mod control_plane;
 pub mod differential;
 pub mod engine;
 pub mod flood;
 pub mod folder;
+pub mod iptables;
 pub mod listing;
 pub mod objects;
 pub mod program;

@@ -114,7 +114,9 @@ fn start(topology: &Topology, manifests: &Folder, state: &Folder) -> Result<Prog
     let mut source = std::ffi::OsString::from("dir:");
     source.push(manifests.path());
     let mut command = Command::new(KPROXY);
-    command.arg("run").arg("--source").arg(source);
+    command
+        .args(["run", "--seccomp=kill", "--source"])
+        .arg(source);
     arguments(&mut command, state.path());
     Program::start(topology.node(), command, &state.path().join("log"))
 }

@@ -4,9 +4,11 @@
 use std::{env, fs, path::Path, thread};
 
 use anyhow::{Result, ensure};
-use e2e::scenario::{Family, run};
+use e2e::scenario::{Family, run, run_confined};
 
-fn run_all(family: Family) -> Result<()> {
+const KPROXY: &str = env!("CARGO_BIN_EXE_kproxy-under-test");
+
+fn run_all(family: Family, run: fn(&Path, Family) -> Result<usize>) -> Result<()> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
     let mut files: Vec<_> = fs::read_dir(folder)?
         .map(|entry| Ok(entry?.path()))
@@ -37,12 +39,28 @@ fn run_all(family: Family) -> Result<()> {
     Ok(())
 }
 
+fn confined(file: &Path, family: Family) -> Result<usize> {
+    run_confined(file, family, Path::new(KPROXY))
+}
+
 #[test]
 fn scenarios_ipv4() -> Result<()> {
-    run_all(Family::Ipv4)
+    run_all(Family::Ipv4, run)
 }
 
 #[test]
 fn scenarios_ipv6() -> Result<()> {
-    run_all(Family::Ipv6)
+    run_all(Family::Ipv6, run)
+}
+
+/// The program does the same without privileges, and is killed for any system call that its filter does not
+/// know of.
+#[test]
+fn confined_ipv4() -> Result<()> {
+    run_all(Family::Ipv4, confined)
+}
+
+#[test]
+fn confined_ipv6() -> Result<()> {
+    run_all(Family::Ipv6, confined)
 }

@@ -173,7 +173,7 @@ fn kube_proxy_cleans_up_after_us() -> Result<()> {
     let mut kproxy = world.start_kproxy(Path::new(KPROXY))?;
     kproxy.take_over(&world)?;
     kproxy.stop()?;
-    KubeProxy::clean_up(world.node())?;
+    KubeProxy::clean_up(world.node(), None)?;
     let left = ruleset::nft(world.node(), &["list", "ruleset"])?;
     ensure!(left.is_empty(), "left: {left}");
     Ok(())

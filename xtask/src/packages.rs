@@ -11,6 +11,7 @@ use crate::sh;
 pub(crate) const TESTS: &[(&str, &str)] = &[
     ("curl", "curl"),
     ("iptables-nft", "iptables"),
+    ("ipset", "ipset"),
     ("nft", "nftables"),
     ("openssl", "openssl"),
     ("setpriv", "util-linux"),

@@ -165,6 +165,7 @@ impl Bench {
         let mut command = self.command("run");
         let source = format!("dir:{}", self.manifests.path().display());
         command.args(["--source", &source, "--min-sync-period", "10ms"]);
+        command.arg("--seccomp=kill");
         command.stderr(Stdio::null());
         // A process is born in the namespace of the thread that makes it.
         let spawn = move || command.spawn().unwrap();

@@ -2,6 +2,7 @@
 
 use core::{net::SocketAddr, time::Duration};
 use std::{
+    ffi::{OsStr, OsString},
     fs,
     io::{Read as _, Write as _},
     net::TcpStream,
@@ -41,6 +42,8 @@ pub struct Settings {
     pub node_name: String,
     /// More of its configuration, as fields of KubeProxyConfiguration.
     pub configuration: Vec<(&'static str, Json)>,
+    /// Where it finds programs, in place of `PATH`.
+    pub path: Option<OsString>,
 }
 
 /// See the module. Ended when dropped, its rules stay.
@@ -207,13 +210,16 @@ impl KubeProxy {
         Ok(())
     }
 
-    /// Runs `kube-proxy --cleanup` in a node's namespace.
+    /// Runs `kube-proxy --cleanup` in a node's namespace, which finds programs in `path`.
     ///
     /// # Errors
     /// When it fails or logs an error.
-    pub fn clean_up(node: &Namespace) -> Result<()> {
+    pub fn clean_up(node: &Namespace, path: Option<&OsStr>) -> Result<()> {
         let mut command = Command::new(find("kube-proxy")?);
         command.args(["--cleanup", "--v=2"]);
+        if let Some(path) = path {
+            command.env("PATH", path);
+        }
         let output = node
             .run(move || command.output())?
             .context("start kube-proxy")?;
@@ -292,6 +298,9 @@ fn launch(node: &Namespace, settings: &Settings, folder: &Folder) -> Result<Prog
     fs::write(&config, configuration.to_string())?;
     let mut command = Command::new(find("kube-proxy")?);
     command.arg("--config").arg(&config).arg("--v=2");
+    if let Some(path) = &settings.path {
+        command.env("PATH", path);
+    }
     Program::start(node, command, &folder.path().join("kube-proxy.log"))
 }
 

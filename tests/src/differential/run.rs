@@ -146,6 +146,7 @@ fn settings(trial: &Trial) -> Settings {
     Settings {
         node_name: node.name.clone(),
         configuration,
+        ..Settings::default()
     }
 }
 

@@ -11,5 +11,5 @@ mod run;
 
 pub use expect::{Expected, Target};
 pub use file::{Case, DetectLocalMode, Family, NodeSpec, Opened, Scenario, SourceSeen, Step};
-pub use run::run;
 pub(crate) use run::served;
+pub use run::{run, run_confined};

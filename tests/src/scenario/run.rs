@@ -4,26 +4,34 @@ use core::{cell::RefCell, time::Duration};
 use std::{collections::HashMap, path::Path};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use netns_lab::{Connection, Topology, Transport, Verdict};
+use netns_lab::{Connection, Namespace, Topology, Transport, Verdict};
 
 use super::{
     expect::{Expected, Surroundings, Target},
     explained,
-    file::{Case, Family, Scenario, Step},
+    file::{Case, Family, NodeSpec, Scenario, Step},
 };
-use crate::{folder::Folder, listing, proxy::Proxy};
+use crate::{confined::Confined, folder::Folder, listing, proxy::Proxy};
 
 /// How long an answer may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long to listen for an answer that must not come.
 const SILENCE: Duration = Duration::from_millis(300);
 
+/// Who serves.
+enum Serving {
+    /// The engine, in this process.
+    Here(Proxy),
+    /// The program, with nothing but the privileges that it needs.
+    Confined(Confined),
+}
+
 /// A scenario under way.
 struct Running {
     scenario: Scenario,
     topology: Topology,
     folder: Folder,
-    proxy: Proxy,
+    proxy: Serving,
     connections: HashMap<String, Connection>,
     /// Endpoints reached where they had to be the same.
     stuck: RefCell<HashMap<(String, Target), (String, u16)>>,
@@ -37,6 +45,29 @@ struct Running {
 /// # Errors
 /// When the file is malformed, the laboratory cannot be built, or a probe is not what it should be.
 pub fn run(path: &Path, family: Family) -> Result<usize> {
+    run_with(path, family, |node, folder, spec| {
+        let proxy = Proxy::start(node, folder, spec, family)?;
+        Ok(Serving::Here(proxy))
+    })
+}
+
+/// As [`run`], with the program `kproxy`, which is killed should it do what it must not. Complaints go to
+/// its log and are not judged.
+///
+/// # Errors
+/// As [`run`], or when the program ends.
+pub fn run_confined(path: &Path, family: Family, kproxy: &Path) -> Result<usize> {
+    run_with(path, family, |node, folder, spec| {
+        let proxy = Confined::start(kproxy, node, folder, spec)?;
+        Ok(Serving::Confined(proxy))
+    })
+}
+
+fn run_with(
+    path: &Path,
+    family: Family,
+    start: impl FnOnce(&Namespace, &Path, &NodeSpec) -> Result<Serving>,
+) -> Result<usize> {
     let scenario = Scenario::read(path, family)?;
     let mut builder = Topology::builder().node(scenario.node.addresses.iter().copied());
     for (name, addresses) in &scenario.hosts {
@@ -50,7 +81,7 @@ pub fn run(path: &Path, family: Family) -> Result<usize> {
         }
     }
     let folder = Folder::new()?;
-    let proxy = Proxy::start(topology.node(), folder.path(), &scenario.node, family)?;
+    let proxy = start(topology.node(), folder.path(), &scenario.node)?;
     let steps = scenario.steps.len();
     let connections = HashMap::new();
     let mut running = Running {
@@ -99,8 +130,10 @@ impl Running {
         for name in &step.remove {
             self.folder.remove(name)?;
         }
-        let complaints = self.proxy.sync()?;
-        judge_complaints(step, &complaints, failures);
+        match &mut self.proxy {
+            Serving::Here(proxy) => judge_complaints(step, &proxy.sync()?, failures),
+            Serving::Confined(proxy) => proxy.sync(&self.folder)?,
+        }
         for (name, opened) in &step.open {
             let connection = self
                 .topology

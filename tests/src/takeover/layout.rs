@@ -1,6 +1,7 @@
 //! Chains and sets of the tables, as nft shows them.
 
 use anyhow::{Result, ensure};
+use kproxy::engine::TABLE;
 use netns_lab::Namespace;
 use serde_json::{Value as Json, json};
 
@@ -40,7 +41,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Reads the tables of a namespace.
+    /// Reads the tables `kube-proxy` of a namespace.
     ///
     /// # Errors
     /// When nft fails.
@@ -58,7 +59,11 @@ impl Layout {
                     "chain" => &mut layout.chains,
                     _ => &mut layout.sets,
                 };
-                list.extend(Some(&object[kind]).filter(|it| !it.is_null()).cloned());
+                list.extend(
+                    Some(&object[kind])
+                        .filter(|it| it["table"] == TABLE)
+                        .cloned(),
+                );
             }
         }
         Ok(layout)

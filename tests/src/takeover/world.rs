@@ -110,6 +110,7 @@ impl World {
                     json!({"minSyncPeriod": "0s", "syncPeriod": "30s"}),
                 ),
             ],
+            ..Settings::default()
         }
     }
 
@@ -200,6 +201,14 @@ impl World {
     /// # Errors
     /// When it cannot be started.
     pub fn start_kproxy(&self, kproxy: &Path) -> Result<Kproxy> {
+        self.start_kproxy_with(kproxy, &[])
+    }
+
+    /// As [`start_kproxy`](Self::start_kproxy), with more arguments.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start_kproxy_with(&self, kproxy: &Path, more: &[&str]) -> Result<Kproxy> {
         let mut source = std::ffi::OsString::from("dir:");
         source.push(self.manifests.path());
         let state = self.manifests.path().with_extension("state");
@@ -207,10 +216,13 @@ impl World {
         let mut command = Command::new(kproxy);
         command
             .args(["run", "-v", "--node-name", "node-a", "--cluster-cidr", PODS])
+            // A system call that the filter does not know of ends it, and the test.
+            .arg("--seccomp=kill")
             .arg("--source")
             .arg(source)
             .arg("--state-dir")
-            .arg(state);
+            .arg(state)
+            .args(more);
         Ok(Kproxy {
             events: self.node().run(Events::open)??,
             program: Program::start(self.node(), command, &log)?,
@@ -263,6 +275,25 @@ impl Kproxy {
                     self.program.tail()?
                 ),
             }
+        }
+    }
+
+    /// Its log.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn log(&self) -> Result<String> {
+        self.program.log()
+    }
+
+    /// Whether it is at work.
+    ///
+    /// # Errors
+    /// When it ended.
+    pub fn check(&mut self) -> Result<()> {
+        match self.program.ended()? {
+            Some(status) => bail!("kproxy ended, {status}:\n{}", self.program.tail()?),
+            None => Ok(()),
         }
     }
 

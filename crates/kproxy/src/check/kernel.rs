@@ -5,7 +5,7 @@ use nft_batch::{Capabilities, Connection, KernelVersion};
 use super::{Check, Finding, Level, finding};
 
 /// The oldest kernel that kube-proxy's nftables mode accepts, and the oldest we are made for.
-const OLDEST: (u32, u32) = (5, 13);
+pub(crate) const OLDEST: (u32, u32) = (5, 13);
 
 pub(super) fn version() -> Finding {
     judge(&KernelVersion::running())

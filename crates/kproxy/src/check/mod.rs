@@ -10,12 +10,11 @@ mod owner;
 mod state_dir;
 mod sysctl;
 
-use std::io;
+pub(crate) use kernel::OLDEST as OLDEST_KERNEL;
+
 use std::path::Path;
-use std::thread;
 
 use nft_batch::{Connection, OpenError};
-use nix::sched::{CloneFlags, setns};
 use serde::Serialize;
 use thiserror::Error;
 
@@ -97,9 +96,6 @@ pub enum CheckError {
     /// The namespace, or netlink there.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// The namespace cannot be entered, or no thread made.
-    #[error("cannot look into the network namespace: {0}")]
-    Enter(io::Error),
 }
 
 /// Looks at everything in a network namespace.
@@ -107,7 +103,8 @@ pub enum CheckError {
 /// # Errors
 /// See [`CheckError`]; what cannot be found out about a single thing is a finding.
 pub fn check(netns: &Netns, state_folder: &Path) -> Result<Vec<Finding>, CheckError> {
-    inside(netns, || look(netns, state_folder))
+    let findings = netns.within(|| look(netns, state_folder));
+    Ok(findings.map_err(EngineError::from)?)
 }
 
 /// What a proxy looks at before it starts, which concerns nobody else: problems only.
@@ -115,38 +112,17 @@ pub fn check(netns: &Netns, state_folder: &Path) -> Result<Vec<Finding>, CheckEr
 /// # Errors
 /// As [`check`].
 pub fn at_start(netns: &Netns) -> Result<Vec<Finding>, CheckError> {
-    let mut findings = inside(netns, || {
+    let findings = netns.within(|| {
         let mut findings = vec![kernel::version(), sysctl::conntrack(), bridges::look()];
         findings.push(match Connection::open() {
             Ok(mut connection) => kernel::features(&mut connection),
             Err(error) => unusable(&error),
         });
         findings
-    })?;
+    });
+    let mut findings = findings.map_err(EngineError::from)?;
     findings.retain(|finding| finding.level == Level::Problem);
     Ok(findings)
-}
-
-/// Runs `look` in a network namespace.
-fn inside(
-    netns: &Netns,
-    look: impl FnOnce() -> Vec<Finding> + Send,
-) -> Result<Vec<Finding>, CheckError> {
-    let namespace = netns.open().map_err(EngineError::from)?;
-    // Settings under /proc/sys are those of the namespace of the thread that reads them.
-    thread::scope(|scope| {
-        let looking = thread::Builder::new().spawn_scoped(scope, move || {
-            if let Some(namespace) = namespace {
-                setns(namespace, CloneFlags::CLONE_NEWNET)
-                    .map_err(|errno| CheckError::Enter(errno.into()))?;
-            }
-            Ok(look())
-        });
-        looking
-            .map_err(CheckError::Enter)?
-            .join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
 }
 
 fn look(netns: &Netns, state_folder: &Path) -> Vec<Finding> {

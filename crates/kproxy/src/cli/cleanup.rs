@@ -3,15 +3,20 @@
 use clap::Args;
 
 use super::{CliError, Exit, Target};
-use crate::engine;
+use crate::engine::{self, EngineError};
+use crate::leftovers;
 
 /// Remove everything kproxy programmed: the tables `ip kube-proxy` and `ip6 kube-proxy`
 ///
-/// Can be repeated; nothing there is fine.
+/// And what kube-proxy left in its modes iptables and ipvs, found by name: chains KUBE-… and jumps to them
+/// (in nf_tables, and in legacy iptables where `iptables-legacy-save` is installed), link kube-ipvs0 and what
+/// belongs to it. Neither the kubelet's chains nor rules of others are touched. Can be repeated; nothing
+/// there is fine.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   kproxy cleanup
   kproxy cleanup --netns blue
+  kproxy cleanup --leftovers     # only what kube-proxy left
 
 Exit codes:
   0   done
@@ -20,11 +25,28 @@ Exit codes:
 pub(super) struct Cleanup {
     #[command(flatten)]
     target: Target,
+
+    /// Remove only what kube-proxy left in its modes iptables and ipvs, and keep our tables
+    #[arg(long)]
+    leftovers: bool,
 }
 
 impl Cleanup {
     pub(super) fn run(self) -> Result<Exit, CliError> {
-        engine::cleanup(&self.target.netns())?;
-        Ok(Exit::Done)
+        let netns = self.target.netns();
+        let ours = if self.leftovers {
+            Ok(())
+        } else {
+            engine::cleanup(&netns)
+        };
+        let remaining = leftovers::cleanup(&netns, leftovers::Options::default());
+        ours?;
+        // What remains is in the log.
+        let remaining = remaining.map_err(EngineError::from)?;
+        Ok(if remaining.is_empty() {
+            Exit::Done
+        } else {
+            Exit::Failed
+        })
     }
 }

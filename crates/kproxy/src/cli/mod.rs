@@ -14,11 +14,13 @@ mod man;
 mod options;
 mod output;
 mod plan;
+mod privileges;
 mod run;
 
 pub use exit::Exit;
 pub use options::{Global, ProxyOptions, Results, Target};
 pub use output::{Format, Printer};
+pub use privileges::Privileges;
 
 use core::net::IpAddr;
 use std::path::PathBuf;
@@ -29,6 +31,7 @@ use svc_planner::object::Change;
 
 use crate::engine::Netns;
 use crate::ingest::Severity;
+use crate::leftovers;
 use crate::manifest::{Input, Problem, Source, Stats};
 use crate::watch::AddressWatch;
 
@@ -58,6 +61,9 @@ enum Command {
     Explain(explain::Explain),
     Man(man::Man),
     Plan(plan::Plan),
+    /// What `run` starts before it gives up its privileges (see `leftovers`).
+    #[command(name = leftovers::HELPER_COMMAND, hide = true)]
+    RemoveLegacyLeftovers,
     Run(run::Run),
 }
 
@@ -86,6 +92,9 @@ pub fn main() -> ExitCode {
         Command::Completions(command) => command.run(&mut Cli::command()),
         Command::Man(command) => command.run(&Cli::command()),
         Command::Plan(command) => command.run(),
+        Command::RemoveLegacyLeftovers => leftovers::serve_helper()
+            .map(|()| Exit::Done)
+            .map_err(CliError::Output),
         Command::Run(command) => command.run(),
     };
     match result {
@@ -212,6 +221,9 @@ pub enum CliError {
         "a kproxy at work in this network namespace changes it faster than it saves its state; try again"
     )]
     Behind,
+    /// What is done before the proxy begins.
+    #[error(transparent)]
+    Startup(#[from] crate::startup::StartupError),
     /// The node.
     #[error(transparent)]
     Check(#[from] crate::check::CheckError),

@@ -10,9 +10,10 @@ use svc_planner::plan::Family;
 
 use super::api::ApiOptions;
 use super::duration::duration;
-use super::{CliError, Exit, ProxyOptions, Target};
+use super::{CliError, Exit, Privileges, ProxyOptions, Target};
 use crate::node::{self, NodeError, Settings, SiteSettings, SourceSettings};
 use crate::proxy::Periods;
+use crate::startup;
 use crate::watch::Signals;
 
 /// Keep the kernel programmed while Services change
@@ -55,6 +56,9 @@ pub(super) struct Run {
     #[command(flatten)]
     sites: Sites,
 
+    #[command(flatten)]
+    privileges: Privileges,
+
     /// Own the tables: whoever else changes them, nft included, is refused (EPERM). They outlive the
     /// process; for kube-proxy to take over, they must be deleted then (`kproxy cleanup`). Linux 6.9
     #[arg(long)]
@@ -82,8 +86,19 @@ impl FromStr for SourceSpec {
 impl Run {
     pub(super) fn run(self) -> Result<Exit, CliError> {
         self.proxy.warn();
+        let netns = self.target.netns();
+        // While this is the only thread.
+        let begun = startup::begin(
+            &netns,
+            &startup::Plan {
+                settings: startup::Settings::default(),
+                confinement: self.privileges.confinement(&netns, false),
+                leftovers: self.privileges.leftovers(),
+            },
+        )?;
+        let remover = begun.leftovers.start().map_err(NodeError::Watch)?;
         let mut signals = Signals::new().map_err(NodeError::Watch)?;
-        node::run(&self.settings(), &mut signals)?;
+        node::run(&self.settings(), Some(&remover), &mut signals)?;
         Ok(Exit::Done)
     }
 

@@ -2,8 +2,11 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::AsFd as _;
 use std::path::PathBuf;
+use std::thread;
 
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use thiserror::Error;
 
 /// Where `ip netns` keeps namespaces.
@@ -57,13 +60,40 @@ impl Netns {
         };
         match File::open(&path) {
             Ok(file) => Ok(Some(file)),
-            Err(error) => Err(NetnsError {
-                name: match self {
-                    Self::Named(name) => name.clone(),
-                    _ => path.display().to_string(),
-                },
-                error,
-            }),
+            Err(error) => Err(self.error(error)),
+        }
+    }
+
+    /// Does `work` in the namespace, on a thread of its own unless it is the current one.
+    ///
+    /// # Errors
+    /// When it cannot be opened or entered.
+    pub fn within<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, NetnsError> {
+        let Some(file) = self.open()? else {
+            return Ok(work());
+        };
+        thread::scope(|scope| {
+            // A thread that has entered another namespace is of no other use.
+            let inside = thread::Builder::new().spawn_scoped(scope, move || {
+                move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))?;
+                Ok(work())
+            });
+            let inside = inside.map_err(|error| self.error(error))?;
+            let done = inside
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            done.map_err(|error| self.error(error))
+        })
+    }
+
+    fn error(&self, error: io::Error) -> NetnsError {
+        NetnsError {
+            name: match self {
+                Self::Current => "of this process".to_owned(),
+                Self::Named(name) => name.clone(),
+                Self::Path(path) => path.display().to_string(),
+            },
+            error,
         }
     }
 }

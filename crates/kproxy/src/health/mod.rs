@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `/healthz` | in step, and the own Node is there: the node may be sent traffic |
 //! | `/livez` | in step: no change waits for longer than two sync periods, in any family |
-//! | `/readyz` | each family was programmed completely once, and nobody keeps changing its table back |
+//! | `/readyz` | each family was programmed completely once, nobody keeps changing its table back, and nothing is left of kube-proxy's other modes that takes packets before |
 //!
 //! An idle proxy is in step for ever, and one that waits for the own Node is, too. The first two are kube-proxy's (`pkg/proxy/healthcheck`), to the byte; the third says why, a line
 //! for each family.
@@ -23,6 +23,7 @@ use svc_planner::plan::Family;
 
 use self::answer::Body;
 use crate::engine::Clock;
+use crate::leftovers;
 use crate::listeners::Pages;
 use crate::proxy::{FamilyStatus, Status, StatusBoard};
 
@@ -32,6 +33,7 @@ pub struct Health {
     board: StatusBoard,
     clock: Clock,
     patience: Duration,
+    leftovers: leftovers::Board,
     healthz: Codes,
     livez: Codes,
 }
@@ -52,9 +54,22 @@ impl Health {
             board,
             clock,
             patience,
+            leftovers: leftovers::Board::default(),
             healthz: Codes::default(),
             livez: Codes::default(),
         }
+    }
+
+    /// Not ready while something of kube-proxy's is left that takes packets before our rules do.
+    #[must_use]
+    pub fn without(self, leftovers: leftovers::Board) -> Self {
+        Self { leftovers, ..self }
+    }
+
+    /// What kube-proxy left and cannot be removed.
+    #[must_use]
+    pub const fn leftovers(&self) -> &leftovers::Board {
+        &self.leftovers
     }
 
     /// The loop's status.
@@ -121,10 +136,12 @@ impl Health {
 
     fn readyz(&self) -> Response<String> {
         let status = self.board.read();
-        let ready = status.families.iter().all(is_ready);
+        let left = self.leftovers.read();
+        let ready = status.families.iter().all(is_ready) && left.is_empty();
         let now = self.clock.now();
         let lines = status.families.iter().map(|family| why(family, now));
-        text(code(ready), lines.collect())
+        let left = left.iter().map(|left| format!("not ready: {left}\n"));
+        text(code(ready), lines.chain(left).collect())
     }
 }
 

@@ -35,15 +35,21 @@ use crate::check::{self, Check, CheckError};
 use crate::conntrack::Reconciler;
 use crate::engine::{Engine, EngineError, GuardOptions, Netns, Saver};
 use crate::health::Health;
+use crate::leftovers::Remover;
 use crate::listeners::Listeners;
 use crate::proxy::Proxy;
 use crate::watch::{AddressWatch, Stop};
 
-/// Keeps the kernel programmed until it is ordered to end; then the rules stay in place.
+/// Keeps the kernel programmed until it is ordered to end; then the rules stay in place. What kube-proxy left
+/// is removed by `leftovers` once ours serves.
 ///
 /// # Errors
 /// See [`NodeError`].
-pub fn run(settings: &Settings, orders: &mut impl Orders) -> Result<Order, NodeError> {
+pub fn run(
+    settings: &Settings,
+    leftovers: Option<&Remover>,
+    orders: &mut impl Orders,
+) -> Result<Order, NodeError> {
     let stop = Stop::new().map_err(NodeError::Watch)?;
     thread::scope(|scope| {
         let listening = thread::Builder::new()
@@ -54,7 +60,7 @@ pub fn run(settings: &Settings, orders: &mut impl Orders) -> Result<Order, NodeE
                 order
             })
             .map_err(NodeError::Watch)?;
-        let worked = work(settings, &stop);
+        let worked = work(settings, leftovers, &stop);
         stop.order();
         let order = joined(listening.join());
         worked?;
@@ -62,7 +68,11 @@ pub fn run(settings: &Settings, orders: &mut impl Orders) -> Result<Order, NodeE
     })
 }
 
-fn work(settings: &Settings, stop: &Stop) -> Result<(), NodeError> {
+fn work(
+    settings: &Settings,
+    leftovers: Option<&Remover>,
+    stop: &Stop,
+) -> Result<(), NodeError> {
     let netns = &settings.netns;
     look_around(netns)?;
     let mut engine = Engine::open(netns, |family| settings.planner(family))?;
@@ -82,7 +92,12 @@ fn work(settings: &Settings, stop: &Stop) -> Result<(), NodeError> {
     let mut proxy = Proxy::new(engine, Saver::new(state), settings.periods);
     // kube-proxy's measure of health.
     let (board, patience) = (proxy.board(), settings.periods.sync.saturating_mul(2));
-    let health = Arc::new(Health::new(board, clock, patience));
+    let mut health = Health::new(board, clock, patience);
+    if let Some(leftovers) = leftovers {
+        proxy.tell_programmed(leftovers.told());
+        health = health.without(leftovers.board());
+    }
+    let health = Arc::new(health);
     let healthy = Arc::clone(&health);
     let listeners = Listeners::start(netns, Arc::new(move || healthy.is_in_step()))?;
     settings.sites.open(&listeners, health, &reconciler);

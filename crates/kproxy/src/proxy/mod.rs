@@ -15,6 +15,7 @@ mod status;
 pub use pace::Periods;
 pub use status::{FamilyStatus, NodeStatus, Status, StatusBoard};
 
+use core::fmt;
 use core::time::Duration;
 
 use nft_batch::{Socket, Transport};
@@ -41,7 +42,12 @@ pub struct Proxy<T: Transport = Socket> {
     node: OwnNode,
     /// The Node or the host's addresses changed: there may be something to heed.
     node_changed: bool,
+    programmed: Programmed,
 }
+
+/// Who is told when a family's table holds all that is wanted, for the first time.
+#[derive(Default)]
+struct Programmed(Option<Box<dyn FnMut(Family) + Send>>);
 
 /// Whether the own Node has to be known, and is.
 #[derive(Debug)]
@@ -60,6 +66,8 @@ const REMINDER: Duration = Duration::from_secs(60);
 struct Lane {
     family: Family,
     backoff: Backoff,
+    /// Its table held all that was wanted once.
+    programmed: bool,
     /// It has nothing more to send in this round.
     done: bool,
     /// A transaction was committed or failed in this round.
@@ -76,6 +84,7 @@ impl<T: Transport> Proxy<T> {
             .map(|family| Lane {
                 family,
                 backoff: Backoff::new(periods),
+                programmed: false,
                 done: false,
                 busy: false,
                 wait: Wait::Change,
@@ -88,6 +97,7 @@ impl<T: Transport> Proxy<T> {
             changed: false,
             node: OwnNode::Known,
             node_changed: true,
+            programmed: Programmed::default(),
             complaints: Complaints::default(),
             engine,
             saver,
@@ -105,6 +115,11 @@ impl<T: Transport> Proxy<T> {
             },
             ..self
         }
+    }
+
+    /// Has `tell` called for each family when its table holds all that is wanted, for the first time.
+    pub fn tell_programmed(&mut self, tell: impl FnMut(Family) + Send + 'static) {
+        self.programmed = Programmed(Some(Box::new(tell)));
     }
 
     /// Where the loop's state can be read from other threads.
@@ -230,6 +245,9 @@ impl<T: Transport> Proxy<T> {
                     // While it is left alone, nothing says that it is as it should be.
                     if !self.engine.is_left_alone(lane.family) {
                         self.board.success(lane.family, now);
+                        if !core::mem::replace(&mut lane.programmed, true) {
+                            self.programmed.tell(lane.family);
+                        }
                     }
                 }
                 Err(error) => {
@@ -255,6 +273,20 @@ impl<T: Transport> Proxy<T> {
     /// As [`Engine::save`].
     pub fn finish(mut self) -> Result<(), EngineError> {
         self.saver.finish(&mut self.engine)
+    }
+}
+
+impl Programmed {
+    fn tell(&mut self, family: Family) {
+        if let Some(tell) = &mut self.0 {
+            tell(family);
+        }
+    }
+}
+
+impl fmt::Debug for Programmed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Programmed").finish_non_exhaustive()
     }
 }
 

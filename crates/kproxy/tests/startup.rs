@@ -1,0 +1,226 @@
+//! What the program sets up and gives up when it starts, in private namespaces.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "in tests a panic is a verdict"
+)]
+
+mod sandbox;
+
+use core::time::Duration;
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use kproxy::engine::Netns;
+use kproxy::startup::{ConntrackSettings, Settings, StartupError, initialize};
+use nft_batch::Events;
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
+use nix::unistd::{Gid, Uid, chown};
+use rustix::thread::set_thread_uid;
+use test_support::in_new_netns;
+
+use sandbox::{Running, Sandbox, sandboxed};
+
+/// linux/capability.h.
+const NET_BIND_SERVICE: u64 = 1 << 10;
+const NET_ADMIN: u64 = 1 << 12;
+/// Somebody.
+const NOBODY: u32 = 65_534;
+
+/// Runs `test` with a Service that has one endpoint.
+fn serving(test: impl FnOnce(Sandbox) + Send + 'static) {
+    sandboxed(|sandbox| {
+        sandbox.write_web("web.json", "10.0.0.1");
+        test(sandbox);
+    });
+}
+
+fn is_served(sandbox: &mut Sandbox) -> bool {
+    sandbox.endpoint("10.96.0.10", 80, 0).as_deref() == Some("10.0.0.1:8080")
+}
+
+/// The values of a line of `/proc/PID/task/*/status`, of all threads.
+fn statuses(process: &Running, field: &str) -> BTreeSet<String> {
+    let tasks = fs::read_dir(format!("/proc/{}/task", process.0.id())).unwrap();
+    tasks
+        .map(|task| {
+            let status = fs::read_to_string(task.unwrap().path().join("status")).unwrap();
+            let line = status.lines().find_map(|line| line.strip_prefix(field));
+            line.unwrap().trim().to_owned()
+        })
+        .collect()
+}
+
+/// All threads keep these capabilities, and cannot gain any.
+fn assert_confined(process: &Running, capabilities: u64) {
+    let only = |text: String| BTreeSet::from([text]);
+    assert_eq!(
+        statuses(process, "CapEff:"),
+        only(format!("{capabilities:016x}"))
+    );
+    assert_eq!(
+        statuses(process, "CapPrm:"),
+        only(format!("{capabilities:016x}"))
+    );
+    assert_eq!(statuses(process, "CapInh:"), only(format!("{:016x}", 0)));
+    assert_eq!(statuses(process, "CapAmb:"), only(format!("{:016x}", 0)));
+    assert_eq!(statuses(process, "NoNewPrivs:"), only("1".to_owned()));
+    // A filter.
+    assert_eq!(statuses(process, "Seccomp:"), only("2".to_owned()));
+}
+
+#[test]
+fn all_threads_give_up_what_they_do_not_need() {
+    serving(|mut sandbox| {
+        let mut events = Events::open().unwrap();
+        let running = sandbox.start();
+        sandbox.until(&mut events, is_served);
+        assert!(statuses(&running, "Name:").len() > 1, "several threads");
+        assert_confined(&running, NET_ADMIN | NET_BIND_SERVICE);
+        let bound = format!("{:016x}", NET_ADMIN | NET_BIND_SERVICE);
+        assert_eq!(statuses(&running, "CapBnd:"), BTreeSet::from([bound]));
+        assert_eq!(running.stop(), 0);
+    });
+}
+
+#[test]
+fn another_user_with_one_capability_will_do() {
+    serving(|mut sandbox| {
+        let state = tempfile::tempdir().unwrap();
+        let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
+        chown(state.path(), Some(user), Some(group)).unwrap();
+        fs::set_permissions(sandbox.folder(), fs::Permissions::from_mode(0o755)).unwrap();
+        // The program is in a folder that only its owner may enter.
+        let program = tempfile::Builder::new()
+            .permissions(fs::Permissions::from_mode(0o755))
+            .tempdir()
+            .unwrap();
+        let kproxy = program.path().join("kproxy");
+        fs::copy(env!("CARGO_BIN_EXE_kproxy"), &kproxy).unwrap();
+        let mut events = Events::open().unwrap();
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+            .args(["--inh-caps=-all,+net_admin", "--ambient-caps=+net_admin"])
+            .args(["--bounding-set=-all,+net_admin", "--"])
+            .arg(&kproxy)
+            .args(["run", "--seccomp=kill", "--no-node", "--state-dir"])
+            .arg(state.path())
+            .args(["--source", &format!("dir:{}", sandbox.folder().display())])
+            .stderr(Stdio::null());
+        let running = Running(command.spawn().unwrap());
+        sandbox.until(&mut events, is_served);
+        assert_confined(&running, NET_ADMIN);
+        let uids = BTreeSet::from([format!("{NOBODY}\t{NOBODY}\t{NOBODY}\t{NOBODY}")]);
+        assert_eq!(statuses(&running, "Uid:"), uids);
+        assert_eq!(running.stop(), 0);
+        let saved = fs::read_dir(state.path()).unwrap().count();
+        assert!(saved > 0, "it keeps its state");
+    });
+}
+
+#[test]
+fn it_can_keep_everything() {
+    serving(|mut sandbox| {
+        let mut events = Events::open().unwrap();
+        let running = sandbox.run_node(&["--no-node", "--keep-capabilities"]);
+        sandbox.until(&mut events, is_served);
+        let own = fs::read_to_string("/proc/thread-self/status").unwrap();
+        let own = own.lines().find_map(|line| line.strip_prefix("CapEff:"));
+        let own = BTreeSet::from([own.unwrap().trim().to_owned()]);
+        assert_eq!(statuses(&running, "CapEff:"), own);
+        assert_eq!(running.stop(), 0);
+    });
+}
+
+#[test]
+fn the_root_file_system_may_be_read_only() {
+    serving(|mut sandbox| {
+        unshare(CloneFlags::CLONE_NEWNS).unwrap();
+        let change = |flags| {
+            let none = None::<&str>;
+            mount(none, Path::new("/"), none, flags, none)
+        };
+        change(MsFlags::MS_REC | MsFlags::MS_PRIVATE).unwrap();
+        change(MsFlags::MS_REMOUNT | MsFlags::MS_BIND | MsFlags::MS_RDONLY).unwrap();
+        let probe = fs::write("/kproxy-may-not-write-here", "");
+        assert_eq!(
+            probe.unwrap_err().kind(),
+            std::io::ErrorKind::ReadOnlyFilesystem
+        );
+        let mut events = Events::open().unwrap();
+        let source = format!("dir:{}", sandbox.folder().display());
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kproxy"));
+        command
+            .args(["run", "--seccomp=kill", "--no-node", "--source", &source])
+            .args(["--state-dir", "/kproxy-state"])
+            .stderr(Stdio::null());
+        let running = Running(command.spawn().unwrap());
+        sandbox.until(&mut events, is_served);
+        assert_eq!(running.stop(), 0);
+        // The sandbox is to be removed.
+        change(MsFlags::MS_REMOUNT | MsFlags::MS_BIND).unwrap();
+    });
+}
+
+/// A setting of the calling thread's network namespace.
+fn conntrack(name: &str) -> u64 {
+    let path = format!("/proc/sys/net/netfilter/nf_conntrack_{name}");
+    fs::read_to_string(path).unwrap().trim().parse().unwrap()
+}
+
+#[test]
+fn settings_of_the_network_namespace_are_made_and_those_of_the_host_reported() {
+    in_new_netns(|| {
+        let mut settings = Settings {
+            conntrack: ConntrackSettings {
+                max_per_core: 1,
+                min: 1,
+                tcp_established_timeout: Duration::from_secs(4321),
+                tcp_close_wait_timeout: Duration::from_secs(321),
+                tcp_be_liberal: true,
+                udp_timeout: Duration::from_secs(21),
+                udp_stream_timeout: Duration::from_secs(123),
+            },
+            oom_score_adj: None,
+        };
+        let before = conntrack("max");
+        assert_eq!(initialize(&Netns::Current, &settings).unwrap(), []);
+        let found = [
+            "tcp_timeout_established",
+            "tcp_timeout_close_wait",
+            "tcp_be_liberal",
+            "udp_timeout",
+            "udp_timeout_stream",
+            "max",
+        ];
+        assert_eq!(
+            found.map(conntrack),
+            [4321, 321, 1, 21, 123, before],
+            "{found:?}"
+        );
+        // The host's alone, which this namespace may only read.
+        settings.conntrack.max_per_core = u32::MAX;
+        if before < 1 << 20 {
+            let error = initialize(&Netns::Current, &settings).unwrap_err();
+            assert!(
+                matches!(&error, StartupError::Setting { path, .. } if path.ends_with("nf_conntrack_max")),
+                "{error}"
+            );
+        }
+        // Done by somebody with privileges, and found right by one without: `--init-only`, then the proxy.
+        settings.conntrack.max_per_core = 1;
+        set_thread_uid(rustix::fs::Uid::from_raw(NOBODY)).unwrap();
+        assert_eq!(initialize(&Netns::Current, &settings).unwrap(), []);
+        settings.conntrack.udp_timeout = Duration::from_secs(22);
+        let error = initialize(&Netns::Current, &settings).unwrap_err();
+        assert!(
+            error.to_string().contains("udp_timeout to 22 (it is 21)"),
+            "{error}"
+        );
+    });
+}
