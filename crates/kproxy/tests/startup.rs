@@ -10,7 +10,7 @@ mod sandbox;
 use core::time::Duration;
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -19,7 +19,6 @@ use kproxy::startup::{ConntrackSettings, Settings, StartupError, initialize};
 use nft_batch::Events;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
-use nix::unistd::{Gid, Uid, chown};
 use rustix::thread::set_thread_uid;
 use test_support::in_new_netns;
 
@@ -91,8 +90,7 @@ fn all_threads_give_up_what_they_do_not_need() {
 fn another_user_with_one_capability_will_do() {
     serving(|mut sandbox| {
         let state = tempfile::tempdir().unwrap();
-        let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
-        chown(state.path(), Some(user), Some(group)).unwrap();
+        chown(state.path(), Some(NOBODY), Some(NOBODY)).unwrap();
         fs::set_permissions(sandbox.folder(), fs::Permissions::from_mode(0o755)).unwrap();
         // The program is in a folder that only its owner may enter.
         let program = tempfile::Builder::new()

@@ -21,9 +21,9 @@ const SILENCE: Duration = Duration::from_millis(300);
 /// Who serves.
 enum Serving {
     /// The engine, in this process.
-    Here(Proxy),
+    Here(Box<Proxy>),
     /// The program, with nothing but the privileges that it needs.
-    Confined(Confined),
+    Confined(Box<Confined>),
 }
 
 /// A scenario under way.
@@ -47,7 +47,7 @@ struct Running {
 pub fn run(path: &Path, family: Family) -> Result<usize> {
     run_with(path, family, |node, folder, spec| {
         let proxy = Proxy::start(node, folder, spec, family)?;
-        Ok(Serving::Here(proxy))
+        Ok(Serving::Here(Box::new(proxy)))
     })
 }
 
@@ -59,7 +59,7 @@ pub fn run(path: &Path, family: Family) -> Result<usize> {
 pub fn run_confined(path: &Path, family: Family, kproxy: &Path) -> Result<usize> {
     run_with(path, family, |node, folder, spec| {
         let proxy = Confined::start(kproxy, node, folder, spec)?;
-        Ok(Serving::Confined(proxy))
+        Ok(Serving::Confined(Box::new(proxy)))
     })
 }
 

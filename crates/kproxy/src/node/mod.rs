@@ -68,11 +68,7 @@ pub fn run(
     })
 }
 
-fn work(
-    settings: &Settings,
-    leftovers: Option<&Remover>,
-    stop: &Stop,
-) -> Result<(), NodeError> {
+fn work(settings: &Settings, leftovers: Option<&Remover>, stop: &Stop) -> Result<(), NodeError> {
     let netns = &settings.netns;
     look_around(netns)?;
     let mut engine = Engine::open(netns, |family| settings.planner(family))?;

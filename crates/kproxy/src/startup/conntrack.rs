@@ -157,7 +157,9 @@ fn write(path: PathBuf, value: u64, field: &'static str) -> Result<(), StartupEr
 /// connection, so it is no reason to stay away (kube-proxy 1.37 ends; up to 1.36 it goes on like this).
 fn hash_size(system: &System, buckets: u64) -> Option<Warning> {
     let path = system.sys.join("module/nf_conntrack/parameters/hashsize");
-    let found = system::number(&path);
+    // Root alone may read it; everybody may read the same number here.
+    let found = system::number(&path)
+        .or_else(|| system::number(&system.net("netfilter/nf_conntrack_buckets")));
     if found.is_some_and(|found| found >= buckets) {
         return None;
     }

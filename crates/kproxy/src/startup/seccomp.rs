@@ -41,7 +41,7 @@ pub(super) fn install(
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// The filters, all of which judge each call; the strictest decides.
+/// The filters in the order in which they are installed. All judge each call, and the strictest decides.
 fn programs(
     on_forbidden: OnForbidden,
     enter_namespaces: bool,
@@ -51,10 +51,10 @@ fn programs(
         OnForbidden::Kill => SeccompAction::KillProcess,
     };
     let namespaces = enter_namespaces.then_some((calls::ENTER_NAMESPACE, Vec::new()));
-    let mut allowed: Rules = calls::ALLOWED
-        .iter()
-        .map(|call| (*call, Vec::new()))
-        .collect();
+    // A call on none of whose arguments anything depends.
+    let whole = |call: &i64| (*call, Vec::new());
+    let calls = calls::ALLOWED.iter().chain(calls::ABSENT);
+    let mut allowed: Rules = calls.map(whole).collect();
     allowed.extend(namespaces);
     for (call, only) in calls::LIMITED {
         allowed.insert(*call, rules(only)?);
@@ -62,17 +62,15 @@ fn programs(
     let allow = SeccompFilter::new(allowed, forbidden, SeccompAction::Allow, arch()?)?;
     // What tells a thread from a process and from namespaces is behind a pointer there, where no filter
     // looks; C libraries do with the older call where the kernel seems not to have it.
-    let absent: Rules = calls::ABSENT
-        .iter()
-        .map(|call| (*call, Vec::new()))
-        .collect();
+    let absent: Rules = calls::ABSENT.iter().map(whole).collect();
     let absent = SeccompFilter::new(
         absent,
         SeccompAction::Allow,
         SeccompAction::Errno(ENOSYS),
         arch()?,
     )?;
-    Ok([allow.try_into()?, absent.try_into()?])
+    // Under the list nothing more can be installed.
+    Ok([absent.try_into()?, allow.try_into()?])
 }
 
 fn arch() -> Result<TargetArch, seccompiler::BackendError> {

@@ -187,12 +187,16 @@ pub(super) const LIMITED: &[(c_long, Only)] = &[
             ],
         },
     ),
-    // Names of threads and of memory.
+    // Names of threads and of memory, and what the kernel told the process at its start (rustix asks).
     (
         libc::SYS_prctl,
         Only {
             argument: 0,
-            values: &[(ALL_BITS, PR_SET_NAME), (ALL_BITS, PR_SET_VMA)],
+            values: &[
+                (ALL_BITS, PR_SET_NAME),
+                (ALL_BITS, PR_GET_AUXV),
+                (ALL_BITS, PR_SET_VMA),
+            ],
         },
     ),
 ];
@@ -220,4 +224,5 @@ const FIONBIO: c_uint = 0x5421;
 const FIOCLEX: c_uint = 0x5451;
 // linux/prctl.h.
 const PR_SET_NAME: c_uint = 15;
+const PR_GET_AUXV: c_uint = 0x4155_5856;
 const PR_SET_VMA: c_uint = 0x5356_4d41;
