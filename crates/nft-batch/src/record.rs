@@ -43,10 +43,10 @@ impl fmt::Debug for Recorder {
 }
 
 impl Recorder {
-    /// Begins a recording in the file `path`, which is emptied.
+    /// Begins a recording in the file `path`; what is in it is gone.
     ///
-    /// With a `limit` in bytes it is a ring: when half of that is reached, the file is renamed to
-    /// `path` with `.1` appended, over the one before, and a new one begins. A recorder that cannot
+    /// With a `limit` in bytes it is a ring: when half of that is reached, and at the beginning, the file
+    /// is renamed to `path` with `.1` appended, over the one before, and a new one begins. A recorder that cannot
     /// write any more stops, and says so once to `on_failure`; what is sent is never kept back.
     ///
     /// # Errors
@@ -57,6 +57,9 @@ impl Recorder {
         section: Section,
         on_failure: impl FnMut(&io::Error) + Send + 'static,
     ) -> io::Result<Self> {
+        if limit.is_some() && path.exists() {
+            std::fs::rename(path, older(path))?;
+        }
         let writer = PcapngWriter::new(File::create(path)?, &section)?;
         Ok(Self(Arc::new(Mutex::new(Inner {
             path: path.to_owned(),
@@ -113,11 +116,16 @@ impl Inner {
         writer.write(datagram)?;
         let full = self.limit.is_some_and(|limit| writer.bytes() >= limit / 2);
         if full {
-            let mut older = self.path.clone().into_os_string();
-            older.push(".1");
-            std::fs::rename(&self.path, older)?;
+            std::fs::rename(&self.path, older(&self.path))?;
             *writer = PcapngWriter::new(File::create(&self.path)?, &self.section)?;
         }
         Ok(())
     }
+}
+
+/// The file before in a ring.
+fn older(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".1");
+    name.into()
 }

@@ -9,6 +9,7 @@ use std::time::Instant;
 use clap::Args;
 use serde::Serialize;
 
+use super::recording::RecordingOptions;
 use super::{CliError, Exit, ProxyOptions, Results, Target, host_addresses, load};
 use crate::conntrack::Reconciler;
 use crate::engine::{Applied, Engine, Wait};
@@ -47,6 +48,9 @@ pub(super) struct Apply {
 
     #[command(flatten)]
     proxy: ProxyOptions,
+
+    #[command(flatten)]
+    recording: RecordingOptions,
 }
 
 /// What was done.
@@ -70,6 +74,9 @@ impl Apply {
     pub(super) fn run(self) -> Result<Exit, CliError> {
         let netns = self.target.netns();
         let mut engine = Engine::open(&netns, |family| self.proxy.config(family))?;
+        if let Some(recording) = self.recording.recording() {
+            engine.record(&recording)?;
+        }
         let state = self.proxy.state(&netns)?;
         engine.adopt(state.as_ref())?;
         let reconciler = Reconciler::start(&netns)?;

@@ -15,6 +15,7 @@ mod options;
 mod output;
 mod plan;
 mod privileges;
+mod recording;
 mod run;
 
 pub use exit::Exit;

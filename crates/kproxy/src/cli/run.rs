@@ -10,6 +10,7 @@ use svc_planner::plan::Family;
 
 use super::api::ApiOptions;
 use super::duration::duration;
+use super::recording::RecordingOptions;
 use super::{CliError, Exit, Privileges, ProxyOptions, Target};
 use crate::node::{self, NodeError, Settings, SiteSettings, SourceSettings};
 use crate::proxy::Periods;
@@ -58,6 +59,9 @@ pub(super) struct Run {
 
     #[command(flatten)]
     privileges: Privileges,
+
+    #[command(flatten)]
+    recording: RecordingOptions,
 
     /// Own the tables: whoever else changes them, nft included, is refused (EPERM). They outlive the
     /// process; for kube-proxy to take over, they must be deleted then (`kproxy cleanup`). Linux 6.9
@@ -116,6 +120,7 @@ impl Run {
             periods: self.pace.periods(),
             state_dir: self.proxy.state_dir().to_owned(),
             own_tables: self.table_owner,
+            recording: self.recording.recording(),
             sites: self.sites.settings(),
         }
     }

@@ -42,6 +42,14 @@ pub enum EngineError {
         /// Why.
         error: io::Error,
     },
+    /// What is sent cannot be recorded.
+    #[error("cannot record to {}: {error}", path.display())]
+    Record {
+        /// File.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
     /// Another process programs this network namespace.
     #[error("another kproxy is at work in this network namespace ({} is locked)", lock.display())]
     Busy {

@@ -72,6 +72,9 @@ fn work(settings: &Settings, leftovers: Option<&Remover>, stop: &Stop) -> Result
     let netns = &settings.netns;
     look_around(netns)?;
     let mut engine = Engine::open(netns, |family| settings.planner(family))?;
+    if let Some(recording) = &settings.recording {
+        engine.record(recording)?;
+    }
     let Some(state) = settings.state_in_turn(stop.as_fd())? else {
         tracing::info!("asked to end before it was our turn");
         return Ok(());

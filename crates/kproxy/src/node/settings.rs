@@ -10,7 +10,7 @@ use svc_planner::Config;
 use svc_planner::plan::Family;
 
 use super::{Identity, SiteSettings, SourceSettings};
-use crate::engine::{EngineError, Netns, StateDir};
+use crate::engine::{EngineError, Netns, Recording, StateDir};
 use crate::proxy::Periods;
 
 /// Everything the proxy of a node is told, whoever tells it: options of `kproxy run`, or a
@@ -33,6 +33,8 @@ pub struct Settings {
     pub state_dir: PathBuf,
     /// Nobody else may change the tables.
     pub own_tables: bool,
+    /// What is sent to the kernel is taken down.
+    pub recording: Option<Recording>,
     /// Where to tell how it is doing.
     pub sites: SiteSettings,
 }
