@@ -15,7 +15,7 @@ use core::time::Duration;
 use nl_codec::msg::MsgType;
 
 use crate::session::{Exchange, Kind, Session};
-use crate::text::{Catalog, line};
+use crate::text::{Catalog, Rows, line};
 
 /// How messages are shown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -94,6 +94,11 @@ pub fn walk<'s, 'c>(
 pub fn text(session: &Session<'_>, options: &Options, mut out: impl FnMut(&str)) {
     let start = session.exchanges.first().map(Exchange::when);
     walk(session, options, |exchange, catalog, messages| {
+        let wanted = |row: &str| options.filter.wants_row(row);
+        let rows = Rows {
+            most: options.elements,
+            wanted: &wanted,
+        };
         let mut text = String::new();
         heading(&mut text, exchange, start.unwrap_or_default(), options);
         for index in messages {
@@ -102,7 +107,7 @@ pub fn text(session: &Session<'_>, options: &Options, mut out: impl FnMut(&str))
             };
             match options.style {
                 Style::Nft => {
-                    let line = line(&message.msg, catalog, options.elements);
+                    let line = line(&message.msg, catalog, rows);
                     let _ = writeln!(text, "  {line}");
                 }
                 Style::Netlink => debug::message(&mut text, &message.msg),

@@ -12,7 +12,7 @@ mod statement;
 mod value;
 
 pub use catalog::{Catalog, SetShape};
-pub use element::{element, elements};
+pub use element::{Rows, element, elements};
 pub use message::{Line, line};
 pub use object::{chain, flowtable, object, set, table};
 pub use rule::rule;

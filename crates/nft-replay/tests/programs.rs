@@ -47,7 +47,11 @@ fn listed(nft: &Path) -> String {
 }
 
 /// Plays in a new namespace, after `before` was done there, and returns what nft lists then.
-fn replayed(capture: &Capture, nft: &Path, before: impl FnOnce() + Send) -> (Report, String, String) {
+fn replayed(
+    capture: &Capture,
+    nft: &Path,
+    before: impl FnOnce() + Send,
+) -> (Report, String, String) {
     let session = Session::new(capture);
     in_place(&Place::Fresh, || {
         before();
@@ -352,7 +356,7 @@ fn tshark_reads_our_files() {
         let file = files.path("capture.pcapng");
         let mut elements: Vec<String> = Vec::new();
         for index in 0..40_000_u32 {
-            let address = std::net::Ipv4Addr::from(0x0a00_0000 + index);
+            let address = core::net::Ipv4Addr::from(0x0a00_0000 + index);
             elements.push(address.to_string());
         }
         let rules = files.write(

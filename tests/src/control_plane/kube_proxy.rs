@@ -6,6 +6,7 @@ use std::{
     fs,
     io::{Read as _, Write as _},
     net::TcpStream,
+    path::PathBuf,
     process::Command,
     time::Instant,
 };
@@ -40,6 +41,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Settings {
     /// Name of its Node.
     pub node_name: String,
+    /// A program that records it, `nft-replay`, and the file.
+    pub recorder: Option<(PathBuf, PathBuf)>,
     /// More of its configuration, as fields of KubeProxyConfiguration.
     pub configuration: Vec<(&'static str, Json)>,
     /// Where it finds programs, in place of `PATH`.
@@ -296,7 +299,16 @@ fn launch(node: &Namespace, settings: &Settings, folder: &Folder) -> Result<Prog
         configuration[*field] = value.clone();
     }
     fs::write(&config, configuration.to_string())?;
-    let mut command = Command::new(find("kube-proxy")?);
+    let program = find("kube-proxy")?;
+    let mut command = match &settings.recorder {
+        Some((recorder, file)) => {
+            let mut command = Command::new(recorder);
+            command.args(["record", "-o"]).arg(file);
+            command.arg("--").arg(program);
+            command
+        }
+        None => Command::new(program),
+    };
     command.arg("--config").arg(&config).arg("--v=2");
     if let Some(path) = &settings.path {
         command.env("PATH", path);

@@ -5,7 +5,7 @@ use core::str::FromStr;
 
 use nl_codec::msg::{Family, NfMsg};
 
-use crate::text::{Catalog, line};
+use crate::text::{Catalog, Rows, line};
 
 /// What a message must be about; all that is given must hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -115,11 +115,24 @@ impl Filter {
     }
 }
 
+impl Filter {
+    /// Whether an element is of interest, of a message that is.
+    #[must_use]
+    pub fn wants_row(&self, row: &str) -> bool {
+        self.service
+            .as_ref()
+            .is_none_or(|service| service.is_in_text(row))
+    }
+}
+
 impl Service {
     fn is_in(&self, msg: &NfMsg<'_>, catalog: &Catalog) -> bool {
-        let text = line(msg, catalog, usize::MAX).to_string();
+        self.is_in_text(&line(msg, catalog, Rows::ALL).to_string())
+    }
+
+    fn is_in_text(&self, text: &str) -> bool {
         match self {
-            Self::Named(name) => words(&text, name, |c| {
+            Self::Named(name) => words(text, name, |c| {
                 c.is_ascii_alphanumeric() || matches!(c, '-' | '.')
             }),
             Self::At(address, port) => {
@@ -166,7 +179,7 @@ fn is_hash(text: &str) -> bool {
 fn is_about(msg: &NfMsg<'_>, set: &str, catalog: &Catalog) -> bool {
     let named = (2..=3).any(|attr| name(msg, attr) == Some(set.as_bytes()));
     let used = || {
-        let text = line(msg, catalog, 0).to_string();
+        let text = line(msg, catalog, Rows::NONE).to_string();
         words(&text, &format!("@{set}"), |c| {
             c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '@')
         })

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::tree::hex;
 use super::{Node, Options, debug, unknown};
 use crate::session::{Answer, Exchange, Kind};
-use crate::text::{Catalog, line};
+use crate::text::{Catalog, Rows, line};
 
 /// A transaction or a question.
 #[derive(Debug, Clone, Serialize)]
@@ -135,6 +135,11 @@ impl JsonMessage {
     fn new(msg: &NfMsg<'_>, catalog: &Catalog, options: &Options) -> Self {
         let kind = msg.header.kind;
         let netlink = debug::body(msg).unwrap_or_else(|error| format!("[ {error} ]"));
+        let wanted = |row: &str| options.filter.wants_row(row);
+        let rows = Rows {
+            most: options.elements,
+            wanted: &wanted,
+        };
         let lines = netlink.lines().filter(|line| !line.is_empty());
         Self {
             kind: kind
@@ -143,7 +148,7 @@ impl JsonMessage {
             family: msg.nfgen.family.to_string(),
             flags: msg.header.flags.bits(),
             seq: msg.header.seq,
-            nft: line(msg, catalog, options.elements).to_string(),
+            nft: line(msg, catalog, rows).to_string(),
             netlink: lines.map(str::to_owned).collect(),
             attributes: hex(msg.attrs),
             unknown: unknown(msg),

@@ -56,24 +56,58 @@ pub fn element(elem: &Elem<'_>, shape: Option<&SetShape>) -> String {
     text
 }
 
-/// All elements of a message, as many as `most`.
+/// Which elements of a message are shown.
+#[derive(Clone, Copy)]
+pub struct Rows<'r> {
+    /// At most so many.
+    pub most: usize,
+    /// Only those of which this is true.
+    pub wanted: &'r dyn Fn(&str) -> bool,
+}
+
+impl Rows<'_> {
+    /// All of them.
+    pub const ALL: Rows<'static> = Rows {
+        most: usize::MAX,
+        wanted: &|_| true,
+    };
+    /// None of them.
+    pub const NONE: Rows<'static> = Rows {
+        most: 0,
+        wanted: &|_| true,
+    };
+}
+
+impl core::fmt::Debug for Rows<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Rows")
+            .field("most", &self.most)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The elements of a message.
 #[must_use]
-pub fn elements(list: &ElemList<'_>, shape: Option<&SetShape>, most: usize) -> String {
+pub fn elements(list: &ElemList<'_>, shape: Option<&SetShape>, rows: Rows<'_>) -> String {
     let mut shown = Vec::new();
-    let mut count = 0_usize;
+    let mut left_out = 0_usize;
     for elem in list.elems.iter().flatten() {
-        count += 1;
-        if count > most {
+        if shown.len() >= rows.most {
+            left_out += 1;
             continue;
         }
-        shown.push(match elem {
+        let text = match elem {
             Ok(elem) => element(&elem, shape),
             Err(error) => format!("[ {error} ]"),
-        });
+        };
+        if (rows.wanted)(&text) {
+            shown.push(text);
+        } else {
+            left_out += 1;
+        }
     }
-    let more = count.saturating_sub(most);
-    if more > 0 {
-        shown.push(format!("… {more} more"));
+    if left_out > 0 {
+        shown.push(format!("… {left_out} more"));
     }
     format!("{{ {} }}", shown.join(", "))
 }

@@ -6,7 +6,7 @@ use nl_codec::nft::{Chain, ElemList, Flowtable, Obj, Rule, Set, Str, Table};
 
 use super::catalog::Catalog;
 use super::object::{called, name};
-use super::{chain, elements, flowtable, object, set, table};
+use super::{Rows, chain, elements, flowtable, object, set, table};
 
 /// A message: what nft's command would be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,9 +23,9 @@ impl core::fmt::Display for Line {
     }
 }
 
-/// Shows a message; of elements as many as `most`.
+/// Shows a message, and of its elements `rows`.
 #[must_use]
-pub fn line(msg: &NfMsg<'_>, catalog: &Catalog, most: usize) -> Line {
+pub fn line(msg: &NfMsg<'_>, catalog: &Catalog, rows: Rows<'_>) -> Line {
     let Some(kind) = msg.header.kind.as_nft() else {
         return Line {
             command: msg.header.kind.to_string(),
@@ -38,7 +38,7 @@ pub fn line(msg: &NfMsg<'_>, catalog: &Catalog, most: usize) -> Line {
         Subject::Rule => body(msg, |it: &Rule<'_>| rule_line(msg, it, catalog)),
         Subject::Set => body(msg, |it: &Set<'_>| set(msg.nfgen.family, it)),
         Subject::Element => body(msg, |it: &ElemList<'_>| {
-            element_line(msg, it, catalog, most)
+            element_line(msg, it, catalog, rows)
         }),
         Subject::Object => body(msg, |it: &Obj<'_>| object(msg.nfgen.family, it)),
         Subject::Flowtable => body(msg, |it: &Flowtable<'_>| flowtable(msg.nfgen.family, it)),
@@ -96,7 +96,7 @@ fn rule_line(msg: &NfMsg<'_>, rule: &Rule<'_>, catalog: &Catalog) -> String {
     text
 }
 
-fn element_line(msg: &NfMsg<'_>, list: &ElemList<'_>, catalog: &Catalog, most: usize) -> String {
+fn element_line(msg: &NfMsg<'_>, list: &ElemList<'_>, catalog: &Catalog, rows: Rows<'_>) -> String {
     let family = msg.nfgen.family;
     let table = list.table.unwrap_or(Str::new(b""));
     let set = list.set.map(|set| set.as_bytes());
@@ -107,7 +107,7 @@ fn element_line(msg: &NfMsg<'_>, list: &ElemList<'_>, catalog: &Catalog, most: u
         _ => "?".to_owned(),
     };
     let shown = if list.elems.is_some() {
-        elements(list, shape.as_ref(), most)
+        elements(list, shape.as_ref(), rows)
     } else {
         String::new()
     };

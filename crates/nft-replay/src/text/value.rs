@@ -35,7 +35,13 @@ pub fn plain(kind: DataType, bytes: &[u8], order: Option<ByteOrder>) -> String {
         }
         (DataType::MARK | DataType::CLASSID | DataType::BITMASK, 1..=8) => {
             let order = order.unwrap_or_else(|| kind.byte_order());
-            number(bytes, order).map_or_else(|| hex(bytes), |value| format!("{value:#010x}"))
+            number(bytes, order).map_or_else(
+                || hex(bytes),
+                |value| {
+                    let width = 2 + 2 * bytes.len();
+                    format!("{value:#0width$x}")
+                },
+            )
         }
         (DataType::ETHER_TYPE, 2) => match bytes {
             [8, 0] => "ip".to_owned(),

@@ -1,0 +1,140 @@
+//! What recording (`kproxy run --record`) costs: the same transactions with and without, alternating,
+//! in a network namespace of their own.
+//!
+//! ```console
+//! # cargo run --release -p nft-replay --example recording_overhead
+//! ```
+
+use core::time::Duration;
+use std::error::Error;
+use std::time::Instant;
+
+use nft_batch::record::{Recorder, Section};
+use nft_batch::{Batch, Connection, Socket};
+use nft_replay::play::{Place, become_root_in_user_namespace, in_place};
+use nl_codec::msg::Family;
+use nl_codec::nft::set::{SetDesc, SetFlags};
+use nl_codec::nft::{Data, DataType, Elem, Set, Table, Value};
+
+const FAMILY: Family = Family::IPV4;
+/// Rounds of each kind, with and without.
+const ROUNDS: u32 = 9;
+/// Transactions of a round of small ones.
+const SMALL: u32 = 2_000;
+/// Rows of a load.
+const ROWS: u32 = 100_000;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    become_root_in_user_namespace()?;
+    in_place(&Place::Fresh, || {
+        measure().map_err(|error| error.to_string())
+    })??;
+    Ok(())
+}
+
+fn measure() -> Result<(), Box<dyn Error>> {
+    let file = std::env::temp_dir().join(format!("overhead-{}.pcapng", std::process::id()));
+    let recorder = || {
+        let section = Section::here("recording_overhead");
+        Recorder::create(&file, Some(64 << 20), section, |error| eprintln!("{error}"))
+    };
+    let mut connection = Connection::new(Socket::open()?)?;
+    let mut small = [Vec::new(), Vec::new()];
+    let mut loads = [Vec::new(), Vec::new()];
+    for _ in 0..ROUNDS {
+        for recorded in [false, true] {
+            let index = usize::from(recorded);
+            let recording = if recorded { Some(recorder()?) } else { None };
+            connection.transport_mut().record(recording);
+            make(&mut connection)?;
+            let started = Instant::now();
+            for row in 0..SMALL {
+                replace(&mut connection, row)?;
+            }
+            small[index].push(started.elapsed() / SMALL);
+            loads[index].push(load(&mut connection)?);
+            remove(&mut connection)?;
+        }
+    }
+    connection.transport_mut().record(None);
+    for name in ["", ".1"] {
+        let mut path = file.clone().into_os_string();
+        path.push(name);
+        // The ring has one file if it is not full.
+        let _ = std::fs::remove_file(path);
+    }
+    for (what, [without, with]) in [("one row replaced", small), ("100,000 rows loaded", loads)] {
+        let (without, with) = (median(without), median(with));
+        println!(
+            "{what}: {:.1} µs, recorded {:.1} µs, ratio {:.2}",
+            without.as_secs_f64() * 1e6,
+            with.as_secs_f64() * 1e6,
+            with.as_secs_f64() / without.as_secs_f64()
+        );
+    }
+    Ok(())
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort();
+    times.get(times.len() / 2).copied().unwrap_or_default()
+}
+
+fn commit(connection: &mut Connection, batch: Batch) -> Result<Duration, Box<dyn Error>> {
+    let mut sealed = batch.seal();
+    let started = Instant::now();
+    let outcome = connection.commit(&mut sealed);
+    let took = started.elapsed();
+    if outcome.is_committed() {
+        Ok(took)
+    } else {
+        Err(outcome.to_string().into())
+    }
+}
+
+/// Two maps: one for single rows, one for loads.
+fn make(connection: &mut Connection) -> Result<(), Box<dyn Error>> {
+    let mut batch = Batch::default();
+    batch.add_table(FAMILY, &Table::named("overhead"))?;
+    for name in ["rows", "load"] {
+        let mut set = Set::named("overhead", name);
+        set.flags = Some(SetFlags::MAP);
+        set.key_type = Some(DataType::MARK);
+        set.key_len = Some(4);
+        set.data_type = Some(DataType::MARK);
+        set.data_len = Some(4);
+        let mut desc = SetDesc::default();
+        desc.size = Some(ROWS);
+        set.desc = Some(desc);
+        let set = batch.add_set(FAMILY, &set)?;
+        if name == "rows" {
+            batch.add_elements(set, (0..SMALL).map(|row| element(row, 0)))?;
+        }
+    }
+    commit(connection, batch).map(drop)
+}
+
+fn element(key: u32, value: u32) -> Elem<'static> {
+    Elem::mapping(Value::u32_be(key), Data::Value(Value::u32_be(value)))
+}
+
+fn replace(connection: &mut Connection, row: u32) -> Result<(), Box<dyn Error>> {
+    let mut batch = Batch::default();
+    let set = batch.set(FAMILY, "overhead", "rows")?;
+    batch.delete_elements(set, [Elem::new(Value::u32_be(row))])?;
+    batch.add_elements(set, [element(row, 1)])?;
+    commit(connection, batch).map(drop)
+}
+
+fn load(connection: &mut Connection) -> Result<Duration, Box<dyn Error>> {
+    let mut batch = Batch::default();
+    let set = batch.set(FAMILY, "overhead", "load")?;
+    batch.add_elements(set, (0..ROWS).map(|row| element(row, row)))?;
+    commit(connection, batch)
+}
+
+fn remove(connection: &mut Connection) -> Result<(), Box<dyn Error>> {
+    let mut batch = Batch::default();
+    batch.delete_table(FAMILY, "overhead")?;
+    commit(connection, batch).map(drop)
+}

@@ -1,0 +1,86 @@
+//! What the real kube-proxy sends is recorded, and replayed leads to the same ruleset.
+
+use std::process::Command;
+
+use anyhow::{Result, ensure};
+use e2e::{
+    control_plane::{ControlPlane, KubeProxy, Settings},
+    differential::{Cluster, TrialStep},
+    folder::Folder,
+    takeover::World,
+};
+use nft_replay::{
+    capture::Capture,
+    play::{Place, PlayOptions, Player, in_place},
+    session::{Outcome, Session},
+};
+use test_support::{nft, skip};
+
+const NFT_REPLAY: &str = env!("CARGO_BIN_EXE_nft-replay-under-test");
+
+/// The ruleset of the calling thread's namespace, without what packets count.
+fn listed() -> Result<String> {
+    let Some(nft) = nft::versions().pop() else {
+        return Ok(String::new());
+    };
+    let output = Command::new(nft.path)
+        .args(["-s", "list", "ruleset"])
+        .output()?;
+    ensure!(output.status.success(), "{output:?}");
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+#[test]
+fn what_kube_proxy_sends_leads_to_the_same_ruleset() -> Result<()> {
+    if let Err(missing) = ControlPlane::available() {
+        skip(&missing.to_string());
+        return Ok(());
+    }
+    let folder = Folder::new()?;
+    let file = folder.path().join("kube-proxy.pcapng");
+    let control = ControlPlane::start()?;
+    let world = World::new()?;
+    let mut cluster = Cluster::new(&control);
+    let settings = Settings {
+        recorder: Some((NFT_REPLAY.into(), file.clone())),
+        ..World::settings()
+    };
+    let mut kube_proxy = KubeProxy::start(&control, world.node(), settings)?;
+    kube_proxy.settle(&control, world.node())?;
+    cluster.apply(&World::objects())?;
+    kube_proxy.settle(&control, world.node())?;
+    cluster.apply(&TrialStep {
+        remove: vec!["cluster.yaml".to_owned()],
+        ..TrialStep::default()
+    })?;
+    kube_proxy.settle(&control, world.node())?;
+    cluster.apply(&World::objects())?;
+    kube_proxy.settle(&control, world.node())?;
+    kube_proxy.stop()?;
+    let original = world.node().run(listed)??;
+    ensure!(original.contains("chain service-"), "{original}");
+
+    let capture = Capture::open(&file)?;
+    ensure!(capture.damage.is_none(), "{:?}", capture.damage);
+    let session = Session::new(&capture);
+    let committed = session
+        .transactions()
+        .filter(|(_, exchange)| exchange.outcome() == Outcome::Committed)
+        .count();
+    ensure!(committed > 8, "{committed} transactions of kube-proxy's");
+    let (report, again) = in_place(&Place::Fresh, || -> Result<_> {
+        let mut player = Player::open(PlayOptions::default())?;
+        let report = player.play(&session, |_| true)?;
+        Ok((report, listed()?))
+    })??;
+    for played in &report.transactions {
+        ensure!(
+            report.agrees(),
+            "transaction {}: {:?}",
+            played.number,
+            played.verdict
+        );
+    }
+    ensure!(again == original, "{again}\n--- instead of\n{original}");
+    Ok(())
+}
