@@ -6,11 +6,11 @@
 //! ```
 
 use core::time::Duration;
-use std::error::Error;
+use core::error::Error;
 use std::time::Instant;
 
 use nft_batch::record::{Recorder, Section};
-use nft_batch::{Batch, Connection, Socket};
+use nft_batch::{Batch, By, Connection, Socket};
 use nft_replay::play::{Place, become_root_in_user_namespace, in_place};
 use nl_codec::msg::Family;
 use nl_codec::nft::set::{SetDesc, SetFlags};
@@ -135,6 +135,6 @@ fn load(connection: &mut Connection) -> Result<Duration, Box<dyn Error>> {
 
 fn remove(connection: &mut Connection) -> Result<(), Box<dyn Error>> {
     let mut batch = Batch::default();
-    batch.delete_table(FAMILY, "overhead")?;
+    batch.delete_table(FAMILY, By::Name("overhead"))?;
     commit(connection, batch).map(drop)
 }

@@ -5,7 +5,7 @@
 //! ```
 //! Without a file it records one first: a set of 1,000 addresses, filled by nft-batch.
 
-use std::error::Error;
+use core::error::Error;
 use std::path::Path;
 
 use nft_batch::record::{Recorder, Section};
