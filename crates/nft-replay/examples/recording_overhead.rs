@@ -5,13 +5,14 @@
 //! # cargo run --release -p nft-replay --example recording_overhead
 //! ```
 
-use core::time::Duration;
 use core::error::Error;
+use core::time::Duration;
 use std::time::Instant;
 
+use netns_lab::enter_user_namespace;
 use nft_batch::record::{Recorder, Section};
 use nft_batch::{Batch, By, Connection, Socket};
-use nft_replay::play::{Place, become_root_in_user_namespace, in_place};
+use nft_replay::play::{Place, in_place};
 use nl_codec::msg::Family;
 use nl_codec::nft::set::{SetDesc, SetFlags};
 use nl_codec::nft::{Data, DataType, Elem, Set, Table, Value};
@@ -25,7 +26,7 @@ const SMALL: u32 = 2_000;
 const ROWS: u32 = 100_000;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    become_root_in_user_namespace()?;
+    enter_user_namespace()?;
     in_place(&Place::Fresh, || {
         measure().map_err(|error| error.to_string())
     })??;

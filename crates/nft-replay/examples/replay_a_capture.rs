@@ -8,18 +8,17 @@
 use core::error::Error;
 use std::path::Path;
 
+use netns_lab::enter_user_namespace;
 use nft_batch::record::{Recorder, Section};
 use nft_batch::{Batch, Connection, Socket};
 use nft_replay::capture::Capture;
-use nft_replay::play::{
-    Place, PlayOptions, Player, Verdict, become_root_in_user_namespace, in_place,
-};
+use nft_replay::play::{Place, PlayOptions, Player, Verdict, in_place};
 use nft_replay::session::Session;
 use nl_codec::msg::Family;
 use nl_codec::nft::{DataType, Elem, Set, Table, Value};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    become_root_in_user_namespace()?;
+    enter_user_namespace()?;
     let given = std::env::args_os().nth(1);
     let capture = match &given {
         Some(file) => Capture::open(Path::new(file))?,

@@ -97,6 +97,9 @@ pub enum CliError {
     /// The namespace.
     #[error(transparent)]
     Namespace(#[from] crate::play::NamespaceError),
+    /// The user namespace.
+    #[error(transparent)]
+    User(#[from] netns_lab::LabError),
     /// Reading the ruleset.
     #[error("cannot read the ruleset: {0}")]
     Ruleset(#[from] nft_batch::QueryError),

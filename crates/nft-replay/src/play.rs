@@ -12,7 +12,7 @@ mod rewrite;
 mod verdict;
 
 pub use kinds::{KindTime, Kinds};
-pub use namespace::{NamespaceError, Place, become_root_in_user_namespace, in_place};
+pub use namespace::{NamespaceError, Place, in_place};
 pub use verdict::{Difference, Verdict};
 
 use core::time::Duration;

@@ -17,9 +17,7 @@ use super::output::{Format, Results, print, print_json};
 use super::{CliError, Exit, open, progress};
 use crate::bisect;
 use crate::capture::Capture;
-use crate::play::{
-    self, Pace, Place, PlayOptions, Player, Report, become_root_in_user_namespace, in_place,
-};
+use crate::play::{self, Pace, Place, PlayOptions, Player, Report, in_place};
 use crate::ruleset;
 use crate::session::Session;
 
@@ -106,7 +104,7 @@ impl Run {
         let (capture, whole) = open(&self.files)?;
         if !self.live {
             // Who is root already stays so.
-            become_root_in_user_namespace()?;
+            netns_lab::enter_user_namespace()?;
         }
         let session = Session::new(&capture);
         let exit = if let Some(file) = &self.bisect {

@@ -2,10 +2,9 @@
 
 use std::fs::File;
 use std::path::PathBuf;
-use std::{fs, io, thread};
+use std::{io, thread};
 
 use nix::sched::{CloneFlags, setns, unshare};
-use nix::unistd::{getegid, geteuid};
 use thiserror::Error;
 
 /// A network namespace.
@@ -38,9 +37,6 @@ pub enum NamespaceError {
     /// A thread cannot be started.
     #[error("cannot start a thread: {0}")]
     Thread(io::Error),
-    /// The user namespace cannot be made.
-    #[error("cannot make a user namespace: {0}")]
-    User(io::Error),
 }
 
 /// Runs `job` in a network namespace.
@@ -85,22 +81,4 @@ fn enter(place: &Place) -> Result<(), NamespaceError> {
             setns(file, CloneFlags::CLONE_NEWNET).map_err(|errno| fail(errno.into()))
         }
     }
-}
-
-/// Makes sure that network namespaces can be made: who is not root becomes so in a user namespace.
-/// Only for processes of one thread.
-///
-/// # Errors
-/// [`NamespaceError::User`].
-pub fn become_root_in_user_namespace() -> Result<(), NamespaceError> {
-    let (user, group) = (geteuid(), getegid());
-    if user.is_root() {
-        return Ok(());
-    }
-    unshare(CloneFlags::CLONE_NEWUSER).map_err(|errno| NamespaceError::User(errno.into()))?;
-    // user_namespaces(7): without CAP_SETGID outside, setgroups must be given up before the map.
-    fs::write("/proc/self/setgroups", "deny")
-        .and_then(|()| fs::write("/proc/self/uid_map", format!("0 {user} 1")))
-        .and_then(|()| fs::write("/proc/self/gid_map", format!("0 {group} 1")))
-        .map_err(NamespaceError::User)
 }
