@@ -32,7 +32,7 @@ pub use outcome::{
     Check, Committed, GenerationMismatch, NotSent, NotSentReason, Outcome, Progress, Rejected,
     Unknown, UnknownReason,
 };
-pub use probe::{Capabilities, KernelVersion, ProbeError};
+pub use probe::{Advice, Capabilities, KernelVersion, ProbeError, Severity};
 pub use refs::{By, OpId, SetRef};
 pub use resolve::Resolution;
 pub use sealed::SealedBatch;

@@ -2,9 +2,11 @@
 //! committed (see [`Connection::check`]) holds one operation per feature, and the errors tell which
 //! are missing. Nothing is left behind and the generation does not advance.
 
+mod advice;
 mod expressions;
 mod version;
 
+pub use advice::{Advice, Severity};
 pub use version::KernelVersion;
 
 use nl_codec::ack::Errno;

@@ -11,7 +11,6 @@ use nl_codec::msg::Family;
 use nl_codec::nft::set::{SetDesc, SetFlags};
 use nl_codec::nft::{Chain, Data, DataType, Elem, Set, Table, Value};
 pub(crate) mod fake;
-pub(crate) mod raw;
 
 pub(crate) use test_support::in_new_netns;
 
