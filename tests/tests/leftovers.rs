@@ -51,6 +51,14 @@ COMMIT
 COMMIT
 ";
 
+/// The kubelet's rule for IPv4, which kube-proxy adds as well, and leaves.
+const FIREWALL: &str = "\
+*filter
+-A KUBE-FIREWALL ! -s 127.0.0.0/8 -d 127.0.0.0/8 -m comment --comment \"block incoming localnet connections\" \
+-m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP
+COMMIT
+";
+
 /// The CNI plugin `portmap` with `externalSetMarkChain`: it uses a chain of kube-proxy's.
 const USER: &str = "\
 *nat
@@ -64,8 +72,17 @@ COMMIT
 
 /// A table of an operator's, in nft's own language, with names that look like kube-proxy's.
 const NATIVE: &str = "
-table inet mine { chain KUBE-SERVICES { type filter hook forward priority 5; counter accept; } }
-table ip kube { chain KUBE-SVC-AAAAAAAAAAAAAAAA { accept; } }
+table inet mine {
+    chain KUBE-SERVICES {
+        type filter hook forward priority 5
+        counter accept
+    }
+}
+table ip kube {
+    chain KUBE-SVC-AAAAAAAAAAAAAAAA {
+        accept
+    }
+}
 ";
 
 fn have_programs() -> bool {
@@ -97,6 +114,7 @@ impl<'c> Before<'c> {
                 iptables.load(world.node(), tool, rules)?;
             }
         }
+        iptables.load(world.node(), "iptables", FIREWALL)?;
         ruleset::load(world.node(), NATIVE)?;
         let others = saved(&iptables, &world)?;
         let mut cluster = Cluster::new(control);
