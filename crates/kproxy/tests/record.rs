@@ -119,6 +119,9 @@ fn a_recording_is_a_ring_of_two_files() {
         ]);
         assert_eq!(output.status.code(), Some(1));
         let stderr = String::from_utf8_lossy(&output.stderr);
-        assert!(stderr.contains("cannot record to /no/such/folder/file"), "{stderr}");
+        assert!(
+            stderr.contains("cannot record to /no/such/folder/file"),
+            "{stderr}"
+        );
     });
 }

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::{CliError, Exit, Target};
-use crate::engine::{self, EngineError};
+use crate::engine::{self, EngineError, Netns};
 use crate::leftovers;
 
 /// Remove everything kproxy programmed: the tables `ip kube-proxy` and `ip6 kube-proxy`
@@ -33,20 +33,29 @@ pub(super) struct Cleanup {
 
 impl Cleanup {
     pub(super) fn run(self) -> Result<Exit, CliError> {
-        let netns = self.target.netns();
-        let ours = if self.leftovers {
-            Ok(())
-        } else {
-            engine::cleanup(&netns)
-        };
-        let remaining = leftovers::cleanup(&netns, leftovers::Options::default());
-        ours?;
-        // What remains is in the log.
-        let remaining = remaining.map_err(EngineError::from)?;
-        Ok(if remaining.is_empty() {
-            Exit::Done
-        } else {
-            Exit::Failed
-        })
+        let options = leftovers::Options::default();
+        remove(&self.target.netns(), self.leftovers, options)
     }
+}
+
+/// Removes our tables, unless `only_leftovers`, and what kube-proxy left.
+pub(super) fn remove(
+    netns: &Netns,
+    only_leftovers: bool,
+    options: leftovers::Options,
+) -> Result<Exit, CliError> {
+    let ours = if only_leftovers {
+        Ok(())
+    } else {
+        engine::cleanup(netns)
+    };
+    let remaining = leftovers::cleanup(netns, options);
+    ours?;
+    // What remains is in the log.
+    let remaining = remaining.map_err(EngineError::from)?;
+    Ok(if remaining.is_empty() {
+        Exit::Done
+    } else {
+        Exit::Failed
+    })
 }

@@ -26,7 +26,10 @@ pub enum Exit {
 
 /// For `--help`.
 pub(super) const HELP: &str = "\
+Without a command it runs in place of kube-proxy, with its flags: see `kproxy help proxy`.
+
 Examples:
+  kproxy --config=/var/lib/kube-proxy/config.conf --hostname-override=node-1
   kproxy demo
   kproxy apply -f manifests/
   kproxy help apply

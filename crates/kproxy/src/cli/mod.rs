@@ -6,10 +6,10 @@ mod check;
 mod cleanup;
 mod completions;
 mod demo;
+mod drop_in;
 mod duration;
 mod exit;
 mod explain;
-mod feature_gates;
 mod man;
 mod options;
 mod output;
@@ -24,6 +24,7 @@ pub use output::{Format, Printer};
 pub use privileges::Privileges;
 
 use core::net::IpAddr;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -71,17 +72,107 @@ enum Command {
 /// Runs the program: parses the arguments, sets logging up, and returns the exit code.
 #[must_use]
 pub fn main() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let in_cluster = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
+    match Meant::by(&arguments, in_cluster) {
+        Meant::Command => commands(),
+        Meant::DropIn { skip } => {
+            let program = arguments.first().cloned();
+            let rest = arguments.into_iter().skip(skip);
+            drop_in::main(program.into_iter().chain(rest))
+        }
+        Meant::DropInHelp => {
+            let program = arguments.into_iter().take(1);
+            drop_in::main(program.chain(["--help".into()]))
+        }
+        Meant::Help => {
+            // A closed standard output is nothing to complain about.
+            let _ = all().print_long_help();
+            Exit::Done.into()
+        }
+        Meant::Nothing => {
+            eprint!("{}", all().render_help());
+            Exit::Usage.into()
+        }
+    }
+}
+
+/// What arguments ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Meant {
+    /// One of the commands.
+    Command,
+    /// To run as kube-proxy is run, by the arguments from `skip` on.
+    DropIn { skip: usize },
+    /// Its help.
+    DropInHelp,
+    /// The list of commands.
+    Help,
+    /// Nothing, where that means nothing.
+    Nothing,
+}
+
+impl Meant {
+    /// Without a command it is kube-proxy's command line; without any argument, too, in a Pod.
+    fn by(arguments: &[OsString], in_cluster: bool) -> Self {
+        let words: Vec<_> = arguments
+            .iter()
+            .skip(1)
+            .filter_map(|it| it.to_str())
+            .collect();
+        match *words {
+            [] if in_cluster => Self::DropIn { skip: 1 },
+            [] => Self::Nothing,
+            ["-h" | "--help" | "help"] => Self::Help,
+            [drop_in::NAME, ..] => Self::DropIn { skip: 2 },
+            ["help", drop_in::NAME] => Self::DropInHelp,
+            ["-V", ..] => Self::Command,
+            [first, ..] if first.starts_with('-') => {
+                // Options of all commands may stand before one.
+                let general =
+                    |word: &&&str| matches!(**word, "--verbose" | "--log-json") || is_verbose(word);
+                let command = words.iter().find(|word| !general(word));
+                let is_command = |word: &str| Cli::command().find_subcommand(word).is_some();
+                match command {
+                    Some(word) if is_command(word) => Self::Command,
+                    _ => Self::DropIn { skip: 1 },
+                }
+            }
+            _ => Self::Command,
+        }
+    }
+}
+
+/// `-v`, `-vv` …
+fn is_verbose(word: &str) -> bool {
+    word.strip_prefix('-')
+        .is_some_and(|letters| !letters.is_empty() && letters.bytes().all(|it| it == b'v'))
+}
+
+/// All there is, for help, the manual page and completions.
+fn all() -> clap::Command {
+    // What all commands have is not added to one that has another -v.
+    let general = |argument: clap::Arg| argument.global(false);
+    Cli::command()
+        .mut_args(general)
+        .subcommand(drop_in::command())
+}
+
+/// Prints why arguments are wrong, or the help that they ask for.
+fn usage(error: &clap::Error) -> ExitCode {
+    // A closed standard output or error is nothing to complain about, least of all there.
+    let _ = error.print();
+    if error.use_stderr() {
+        Exit::Usage.into()
+    } else {
+        Exit::Done.into()
+    }
+}
+
+fn commands() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => {
-            // A closed standard output or error is nothing to complain about, least of all there.
-            let _ = error.print();
-            return if error.use_stderr() {
-                Exit::Usage.into()
-            } else {
-                Exit::Done.into()
-            };
-        }
+        Err(error) => return usage(&error),
     };
     cli.global.start_logging();
     let result = match cli.command {
@@ -90,8 +181,8 @@ pub fn main() -> ExitCode {
         Command::Cleanup(command) => command.run(),
         Command::Demo(command) => command.run(),
         Command::Explain(command) => command.run(),
-        Command::Completions(command) => command.run(&mut Cli::command()),
-        Command::Man(command) => command.run(&Cli::command()),
+        Command::Completions(command) => command.run(&mut all()),
+        Command::Man(command) => command.run(&all()),
         Command::Plan(command) => command.run(),
         Command::RemoveLegacyLeftovers => leftovers::serve_helper()
             .map(|()| Exit::Done)
@@ -200,6 +291,26 @@ pub enum CliError {
     /// Standard output.
     #[error("standard output: {0}")]
     Output(#[from] std::io::Error),
+    /// kube-proxy's flags and file.
+    #[error(transparent)]
+    Config(#[from] crate::config::ConfigError),
+    /// A value of one of kube-proxy's flags.
+    #[error(transparent)]
+    Flag(#[from] crate::config::FlagError),
+    /// A value of one of our own.
+    #[error(transparent)]
+    Usage(#[from] clap::Error),
+    /// A file or folder.
+    #[error("{}: {error}", file.display())]
+    File {
+        /// Which.
+        file: PathBuf,
+        /// Why not.
+        error: std::io::Error,
+    },
+    /// `--version` of another word.
+    #[error("--version: {0:?} is neither raw, true nor false")]
+    Version(String),
     /// The proxy of a node.
     #[error(transparent)]
     Node(#[from] crate::node::NodeError),
@@ -249,5 +360,41 @@ mod tests {
     #[test]
     fn arguments_are_consistent() {
         Cli::command().debug_assert();
+        drop_in::command().debug_assert();
+        all().debug_assert();
+    }
+
+    #[test]
+    fn without_a_command_it_is_kube_proxy() {
+        let meant = |line: &str, in_cluster| {
+            let arguments = line.split_whitespace().map(OsString::from);
+            Meant::by(&arguments.collect::<Vec<_>>(), in_cluster)
+        };
+        for line in [
+            "kproxy --config=/c --hostname-override=a",
+            "kproxy --config /c -v 2",
+            "kproxy -v=2 --config /c",
+            "kproxy -v 2",
+            "kproxy --v=2",
+            "kproxy --version",
+            "kproxy --cleanup",
+        ] {
+            assert_eq!(meant(line, false), Meant::DropIn { skip: 1 }, "{line}");
+        }
+        assert_eq!(meant("kproxy proxy -h", false), Meant::DropIn { skip: 2 });
+        assert_eq!(meant("kproxy", true), Meant::DropIn { skip: 1 });
+        assert_eq!(meant("kproxy", false), Meant::Nothing);
+        assert_eq!(meant("kproxy help proxy", false), Meant::DropInHelp);
+        assert_eq!(meant("kproxy --help", true), Meant::Help);
+        for line in [
+            "kproxy run --source dir:/a",
+            "kproxy -v run --source dir:/a",
+            "kproxy -vv --log-json apply -f x",
+            "kproxy help apply",
+            "kproxy -V",
+            "kproxy frobnicate",
+        ] {
+            assert_eq!(meant(line, true), Meant::Command, "{line}");
+        }
     }
 }

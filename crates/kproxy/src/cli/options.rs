@@ -1,23 +1,23 @@
 //! Options of more than one command.
 
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::net::IpAddr;
 use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 
 use clap::{ArgAction, Args, ValueEnum};
-use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use ipnet::IpNet;
 use svc_planner::Config;
-use svc_planner::config::{LocalDetector, LocalhostNodePorts, NoLocalEndpoint, NodePortAddresses};
+use svc_planner::config::{LocalDetector, NoLocalEndpoint, NodePortAddresses};
 use svc_planner::plan::Family;
 use tracing_subscriber::filter::LevelFilter;
 
-use super::feature_gates::{self, FeatureGate};
 use super::{Format, Printer};
+use crate::config::{FeatureGate, FeatureGates, localhost_node_ports};
 use crate::engine::{EngineError, Netns, STATE_DIR, StateDir};
 use crate::node::{Identity, host_name, on_this_kernel};
 
 /// Where to work.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct Target {
     /// Work in the network namespace NAME (as `ip netns` names it, or a path such as
     /// /proc/PID/ns/net)
@@ -66,8 +66,7 @@ impl Global {
     pub(super) fn start_logging(&self) {
         let level = match self.verbose {
             0 => LevelFilter::WARN,
-            1 => LevelFilter::INFO,
-            2 => LevelFilter::DEBUG,
+            1 => LevelFilter::DEBUG,
             _ => LevelFilter::TRACE,
         };
         let logs = tracing_subscriber::fmt()
@@ -130,10 +129,6 @@ pub struct ProxyOptions {
     #[arg(long)]
     masquerade_all: bool,
 
-    /// Cut SCTP associations, too, that no endpoint serves any more; by default only UDP flows are
-    #[arg(long)]
-    reconcile_sctp: bool,
-
     /// Bit of the packet mark that asks for masquerading
     #[arg(long, value_name = "0-31", default_value_t = 14,
           value_parser = clap::value_parser!(u8).range(0..=31))]
@@ -148,6 +143,22 @@ pub struct ProxyOptions {
         default_value = "primary"
     )]
     nodeport_addresses: Vec<NodePortAddress>,
+
+    /// Switches of kube-proxy. KubeProxyNFTablesLocalhostNodePorts: TCP node ports work at loopback
+    /// addresses if --nodeport-addresses names these; all others are rejected there
+    #[arg(long, value_name = "NAME=true|false,…", value_delimiter = ',')]
+    feature_gates: Vec<FeatureGate>,
+
+    #[command(flatten)]
+    beyond: Beyond,
+}
+
+/// Options of the proxy that kube-proxy has no name for.
+#[derive(Debug, Clone, Args)]
+pub(super) struct Beyond {
+    /// Cut SCTP associations, too, that no endpoint serves any more; by default only UDP flows are
+    #[arg(long)]
+    reconcile_sctp: bool,
 
     /// What becomes of connections to a ClusterIP of internalTrafficPolicy Local whose endpoints are all on
     /// other nodes: `drop`, as kube-proxy does, or `reject`, so that clients need not wait for a timeout
@@ -167,15 +178,27 @@ pub struct ProxyOptions {
           value_parser = clap::value_parser!(u32).range(1..))]
     max_affinity_clients: u32,
 
-    /// Switches of kube-proxy. KubeProxyNFTablesLocalhostNodePorts: TCP node ports work at loopback
-    /// addresses if --nodeport-addresses names these; all others are rejected there
-    #[arg(long, value_name = "NAME=true|false,…", value_delimiter = ',')]
-    feature_gates: Vec<FeatureGate>,
-
     /// Folder that remembers from one start to the next what the rows in the kernel stand for;
     /// without it each start programs everything anew, beside what is there
     #[arg(long, value_name = "DIR", default_value = STATE_DIR)]
     state_dir: PathBuf,
+}
+
+impl Beyond {
+    /// Folder that remembers what rows stand for.
+    pub(super) fn state_dir(&self) -> &Path {
+        &self.state_dir
+    }
+
+    /// The planner's settings that these are about.
+    pub(super) fn base(&self) -> Config {
+        Config {
+            reconcile_sctp: self.reconcile_sctp,
+            no_local_endpoint: self.no_local_endpoint.into(),
+            max_affinity_clients: self.max_affinity_clients,
+            ..Config::default()
+        }
+    }
 }
 
 impl ProxyOptions {
@@ -196,7 +219,7 @@ impl ProxyOptions {
 
     /// Folder that remembers what rows stand for.
     pub(super) fn state_dir(&self) -> &Path {
-        &self.state_dir
+        self.beyond.state_dir()
     }
 
     /// What an earlier process left behind for `netns`; `None` where it cannot be kept.
@@ -204,7 +227,7 @@ impl ProxyOptions {
     /// # Errors
     /// [`EngineError::Busy`] while another process is at work there.
     pub(super) fn state(&self, netns: &Netns) -> Result<Option<StateDir>, EngineError> {
-        match StateDir::open(&self.state_dir, netns) {
+        match StateDir::open(self.state_dir(), netns) {
             Ok(state) => Ok(Some(state)),
             Err(EngineError::State { path, error }) => {
                 tracing::warn!("{}: {error}: the next start begins anew", path.display());
@@ -219,7 +242,7 @@ impl ProxyOptions {
     /// # Errors
     /// [`EngineError::Netns`], [`EngineError::State`].
     pub(super) fn state_to_read(&self, netns: &Netns) -> Result<StateDir, EngineError> {
-        StateDir::look(&self.state_dir, netns)
+        StateDir::look(self.state_dir(), netns)
     }
 
     /// The planner's settings for `family`, on this kernel.
@@ -231,6 +254,7 @@ impl ProxyOptions {
     /// The planner's settings for `family`, as asked for.
     pub(super) fn planner(&self, family: Family) -> Config {
         let ours = |net: &&IpNet| Family::of(net.addr()) == family;
+        let node_ports = NodePortAddress::all(&self.nodeport_addresses);
         let interface = |name: &Option<String>| name.as_deref().unwrap_or_default().into();
         let local = match self.detect_local_mode {
             DetectLocalMode::ClusterCidr => {
@@ -248,44 +272,28 @@ impl ProxyOptions {
         Config {
             node_name: self.identity().name.into(),
             masquerade_all: self.masquerade_all,
-            reconcile_sctp: self.reconcile_sctp,
             masquerade_bit: self.masquerade_bit,
             local,
             bind_address: self.bind_address,
-            node_port_addresses: NodePortAddress::all(&self.nodeport_addresses),
-            localhost_node_ports: self.localhost_node_ports(family),
-            no_local_endpoint: self.no_local_endpoint.into(),
-            max_affinity_clients: self.max_affinity_clients,
-            ..Config::default()
+            localhost_node_ports: localhost_node_ports(
+                self.gates().localhost_node_ports(),
+                &node_ports,
+                family,
+            ),
+            node_port_addresses: node_ports,
+            ..self.beyond.base()
         }
     }
 }
 
 impl ProxyOptions {
-    /// What becomes of node ports at loopback addresses. `all` and 0.0.0.0/0 do not name these.
-    fn localhost_node_ports(&self, family: Family) -> LocalhostNodePorts {
-        if !feature_gates::localhost_node_ports(&self.feature_gates) {
-            return LocalhostNodePorts::Off;
-        }
-        let loopback: IpNet = match family {
-            Family::Ipv4 => IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(127, 0, 0, 0), 8)),
-            Family::Ipv6 => IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::LOCALHOST, 128)),
-        };
-        let named = self.nodeport_addresses.iter().any(|word| match word {
-            NodePortAddress::Localhost => true,
-            NodePortAddress::Prefix(net) => loopback.contains(net),
-            NodePortAddress::Primary | NodePortAddress::All => false,
-        });
-        if named {
-            LocalhostNodePorts::Proxied
-        } else {
-            LocalhostNodePorts::Rejected
-        }
+    fn gates(&self) -> FeatureGates {
+        self.feature_gates.iter().collect()
     }
 
     /// Logs what is asked for and does not exist.
     pub(super) fn warn(&self) {
-        for name in feature_gates::unknown(&self.feature_gates) {
+        for name in self.gates().without_effect() {
             tracing::warn!("--feature-gates: {name} changes nothing");
         }
     }

@@ -7,7 +7,7 @@ use clap::Args;
 use crate::engine::Recording;
 
 /// What to take down.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Recording")]
 pub(super) struct RecordingOptions {
     /// Record what is sent to nf_tables, and what it says, in the pcapng file FILE (the part before in

@@ -12,6 +12,7 @@ use super::api::ApiOptions;
 use super::duration::duration;
 use super::recording::RecordingOptions;
 use super::{CliError, Exit, Privileges, ProxyOptions, Target};
+use crate::apiserver::ConnectionOptions;
 use crate::node::{self, NodeError, Settings, SiteSettings, SourceSettings};
 use crate::proxy::Periods;
 use crate::startup;
@@ -69,10 +70,26 @@ pub(super) struct Run {
     table_owner: bool,
 }
 
+/// Where Services come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum SourceSpec {
+pub(super) enum SourceSpec {
+    /// The API server.
     Api,
+    /// A folder.
     Dir(PathBuf),
+}
+
+impl SourceSpec {
+    /// What the proxy is told; the API server is reached by `connection`.
+    pub(super) fn settings(
+        &self,
+        connection: impl FnOnce() -> ConnectionOptions,
+    ) -> SourceSettings {
+        match self {
+            Self::Api => SourceSettings::Api(connection()),
+            Self::Dir(folder) => SourceSettings::Folder(folder.clone()),
+        }
+    }
 }
 
 impl FromStr for SourceSpec {
@@ -107,13 +124,9 @@ impl Run {
     }
 
     fn settings(&self) -> Settings {
-        let source = match &self.source {
-            SourceSpec::Api => SourceSettings::Api(self.api.connection()),
-            SourceSpec::Dir(folder) => SourceSettings::Folder(folder.clone()),
-        };
         Settings {
             netns: self.target.netns(),
-            source,
+            source: self.source.settings(|| self.api.connection()),
             node: self.proxy.identity(),
             ipv4: self.proxy.planner(Family::Ipv4),
             ipv6: self.proxy.planner(Family::Ipv6),

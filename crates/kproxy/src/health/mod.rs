@@ -22,6 +22,7 @@ use hyper::{Response, StatusCode};
 use svc_planner::plan::Family;
 
 use self::answer::Body;
+pub(crate) use self::timestamp::Timestamp;
 use crate::engine::Clock;
 use crate::leftovers;
 use crate::listeners::Pages;

@@ -1,5 +1,6 @@
 //! Times as Go writes them in JSON (`time.RFC3339Nano`), in UTC.
 
+use core::time::Duration;
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -13,7 +14,31 @@ const EPOCH: u64 = 719_468;
 
 /// See the module. Times before 1970 are shown as its beginning.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Timestamp(pub(super) SystemTime);
+pub(crate) struct Timestamp(pub(crate) SystemTime);
+
+impl Timestamp {
+    fn since(self) -> Duration {
+        self.0.duration_since(UNIX_EPOCH).unwrap_or_default()
+    }
+
+    /// Month and day of it, from 1 on.
+    pub(crate) fn month_and_day(self) -> (u64, u64) {
+        let (_, month, day) = date(self.since().as_secs() / DAY);
+        (month, day)
+    }
+
+    /// Its hour, minute, second and microsecond.
+    pub(crate) fn time_of_day(self) -> String {
+        let (hour, minute, second) = clock(self.since().as_secs());
+        let microsecond = self.since().subsec_micros();
+        format!("{hour:02}:{minute:02}:{second:02}.{microsecond:06}")
+    }
+}
+
+const fn clock(seconds: u64) -> (u64, u64, u64) {
+    let second = seconds % DAY;
+    (second / 3600, second / 60 % 60, second % 60)
+}
 
 impl Serialize for Timestamp {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -23,10 +48,9 @@ impl Serialize for Timestamp {
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let since = self.0.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let since = self.since();
         let (year, month, day) = date(since.as_secs() / DAY);
-        let second = since.as_secs() % DAY;
-        let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+        let (hour, minute, second) = clock(since.as_secs());
         write!(
             f,
             "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}"

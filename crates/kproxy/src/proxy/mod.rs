@@ -26,6 +26,7 @@ use svc_planner::plan::{Family, Transaction};
 use self::complaints::Complaints;
 use self::pace::{Backoff, Gate};
 use crate::engine::{Applied, Engine, EngineError, Headroom, Saver, Turn, Wait};
+use crate::logging::Progress;
 
 /// Keeps the kernel in step with changes.
 #[derive(Debug)]
@@ -195,7 +196,19 @@ impl<T: Transport> Proxy<T> {
     /// Sends what there is to send in every family whose time has come. Returns when to call again
     /// if there is no change.
     pub fn sync(&mut self) -> Wait {
-        self.sync_with(|applied, _| tracing::info!("{applied}"))
+        let mut progress = Progress::start();
+        let (mut transactions, mut rows) = (0_u64, 0);
+        self.sync_with(|applied, _| {
+            tracing::debug!("{applied}");
+            transactions += 1;
+            rows += applied.rows;
+            if let Some(time) = progress.due() {
+                let seconds = time.as_secs();
+                tracing::info!(
+                    "programming: {rows} rows in {transactions} transactions after {seconds} s"
+                );
+            }
+        })
     }
 
     /// As [`sync`](Self::sync); each transaction is told to `on_applied`.

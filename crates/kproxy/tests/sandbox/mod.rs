@@ -46,6 +46,10 @@ impl Sandbox {
         self.folder.path()
     }
 
+    pub(crate) fn state_dir(&self) -> &Path {
+        self.state.path()
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder().join(name)
     }

@@ -1,0 +1,261 @@
+//! `kproxy --config …`: the command line of kube-proxy, for its DaemonSet.
+
+mod reload;
+mod version;
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches as _};
+use svc_planner::plan::Family;
+
+use self::reload::Reload;
+use super::options::Beyond;
+use super::recording::RecordingOptions;
+use super::run::SourceSpec;
+use super::{CliError, Exit, Privileges, Target, cleanup};
+use crate::config::{
+    Complete, ConfigError, FLAGS, Flag, FlagError, FlagKind, Given, Logging, Standing,
+};
+use crate::logging::Logs;
+use crate::node::{self, NodeError, Order, Settings};
+use crate::startup;
+use crate::watch::Signals;
+
+/// Name of the command when it is given.
+pub(super) const NAME: &str = "proxy";
+
+/// What kube-proxy has no name for.
+#[derive(Debug, Clone, Args)]
+struct Own {
+    /// Where Services come from: `api`, the API server, or `dir:PATH`, a folder of YAML and JSON files,
+    /// watched
+    #[arg(long, value_name = "api|dir:PATH", default_value = "api")]
+    source: SourceSpec,
+
+    /// Refuse a file with fields that are unknown or there twice, instead of warning of them
+    #[arg(long)]
+    strict_config: bool,
+
+    #[command(flatten)]
+    target: Target,
+
+    #[command(flatten)]
+    beyond: Beyond,
+
+    #[command(flatten)]
+    privileges: Privileges,
+
+    #[command(flatten)]
+    recording: RecordingOptions,
+
+    /// Own the tables: whoever else changes them, nft included, is refused (EPERM). Linux 6.9
+    #[arg(long)]
+    table_owner: bool,
+}
+
+/// The command, for parsing, help, the manual page and completions.
+pub(super) fn command() -> Command {
+    let command = Command::new(NAME)
+        .about("Run in place of kube-proxy, with its flags and its file: the command when none is given")
+        .disable_version_flag(true)
+        .args_override_self(true)
+        .after_help(
+            "Examples:
+  kproxy --config=/var/lib/kube-proxy/config.conf --hostname-override=$(NODE_NAME)
+  kproxy --kubeconfig=/etc/kubernetes/proxy.conf --cluster-cidr=10.244.0.0/16 --v=2
+  kproxy --config=config.conf --write-config-to=/dev/stdout
+
+With --config only --hostname-override, --master, flags about the log and those about what to do count;
+others are named in a warning.
+
+Exit codes:
+  0   done, or asked to end
+  1   failed
+  64  wrong arguments",
+        );
+    let flags = FLAGS.iter().map(argument);
+    let command = command.next_help_heading("kube-proxy's flags").args(flags);
+    Own::augment_args(command.next_help_heading("kproxy's own"))
+}
+
+/// One of kube-proxy's flags.
+fn argument(flag: &'static Flag) -> Arg {
+    let mut help = flag.help.to_owned();
+    match flag.standing() {
+        Standing::Accepted(instead) if !help.is_empty() => {
+            help = format!("{help}. Changes nothing: {instead}");
+        }
+        _ => {}
+    }
+    let is_switch = flag.kind == FlagKind::Bool || flag.name == "version";
+    let argument = Arg::new(flag.name)
+        .long(flag.name)
+        .action(ArgAction::Append)
+        .value_name(flag.kind.placeholder())
+        .hide(!flag.is_shown())
+        .help(help);
+    let argument = match flag.short {
+        Some(short) => argument.short(short),
+        None => argument,
+    };
+    if is_switch {
+        // As pflag: a value only behind an equals sign.
+        let argument = argument.num_args(0..=1).require_equals(true);
+        argument.default_missing_value("true")
+    } else {
+        argument.num_args(1).allow_hyphen_values(true)
+    }
+}
+
+/// Arguments with dashes for underscores in the names of flags, as kube-proxy takes them.
+fn normalized(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut only_values = false;
+    let arguments = arguments.into_iter().map(|argument| {
+        only_values |= argument == "--";
+        match argument.to_str() {
+            Some(text) if text.starts_with("--") && !only_values => {
+                let (name, value) = text.split_at(text.find('=').unwrap_or(text.len()));
+                OsString::from(name.replace('_', "-") + value)
+            }
+            _ => argument,
+        }
+    });
+    arguments.collect()
+}
+
+/// Runs with these arguments, of which the first is the program's name.
+pub(super) fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let command = command().name("kproxy").bin_name("kproxy");
+    let matches = match command.try_get_matches_from(normalized(arguments)) {
+        Ok(matches) => matches,
+        Err(error) => return super::usage(&error),
+    };
+    // Until the configuration says otherwise.
+    let logs = Logs::start(Logging::default());
+    match run(&matches, &logs) {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            tracing::error!(err = %error, "command failed");
+            if let CliError::Config(ConfigError::Invalid(invalid)) = &error {
+                let fields: Vec<_> = invalid.0.iter().map(|it| it.field.as_str()).collect();
+                tracing::error!("fields of the file that are wrong: {}", fields.join(", "));
+            }
+            Exit::Failed.into()
+        }
+    }
+}
+
+fn run(matches: &ArgMatches, logs: &Logs) -> Result<Exit, CliError> {
+    let own = Own::from_arg_matches(matches)?;
+    let given = given(matches)?;
+    if let Some(form) = given.text("version").filter(|form| *form != "false") {
+        return version::print(form);
+    }
+    let complete = given.complete(own.strict_config)?;
+    logs.change(complete.config.logging.clone());
+    tell(&complete);
+    if let Some(file) = given.text("write-config-to") {
+        return write(&complete, Path::new(file));
+    }
+    let netns = own.target.netns();
+    let privileges = &own.privileges;
+    let leftovers = complete.config.leftovers(privileges.leftovers());
+    if given.is_on("cleanup") {
+        return cleanup::remove(&netns, false, leftovers);
+    }
+    for difference in complete.config.differences() {
+        tracing::warn!("{difference}");
+    }
+    let plan = startup::Plan {
+        settings: complete.config.startup(),
+        confinement: privileges.confinement(&netns, complete.config.starts_programs()),
+        leftovers,
+    };
+    if given.is_on("init-only") {
+        startup::require_kernel()?;
+        warn(startup::initialize(&netns, &plan.settings)?);
+        return Ok(Exit::Done);
+    }
+    let node = complete.config.identity().name;
+    tracing::info!(
+        node,
+        mode = complete.config.mode,
+        "kproxy v{} begins",
+        env!("CARGO_PKG_VERSION")
+    );
+    tracing::debug!("configuration in effect: {}", complete.config.to_object()?);
+    // While this is the only thread.
+    let begun = startup::begin(&netns, &plan)?;
+    warn(begun.warnings);
+    let remover = begun.leftovers.start().map_err(NodeError::Watch)?;
+    let signals = Signals::new().map_err(NodeError::Watch)?;
+    let mut orders = Reload::new(signals, given, own, complete, logs.clone())?;
+    loop {
+        let settings = orders.settings();
+        match node::run(&settings, Some(&remover), &mut orders)? {
+            Order::End => return Ok(Exit::Done),
+            Order::Restart => tracing::info!("begins anew with the changed configuration"),
+        }
+    }
+}
+
+/// kube-proxy's flags among the arguments.
+fn given(matches: &ArgMatches) -> Result<Given, FlagError> {
+    let mut given = Given::default();
+    for flag in FLAGS {
+        for text in matches.get_many::<String>(flag.name).into_iter().flatten() {
+            given.add(flag, text)?;
+        }
+    }
+    Ok(given)
+}
+
+/// Logs what is to be warned about.
+fn tell(complete: &Complete) {
+    for warning in &complete.warnings {
+        tracing::warn!("{warning}");
+    }
+}
+
+fn warn(warnings: Vec<startup::Warning>) {
+    for warning in warnings {
+        tracing::warn!(reason = warning.reason, "{}", warning.message);
+    }
+}
+
+fn write(complete: &Complete, file: &Path) -> Result<Exit, CliError> {
+    let yaml = complete.config.to_yaml()?;
+    let written = std::fs::File::create(file).and_then(|mut it| it.write_all(yaml.as_bytes()));
+    written.map_err(|error| CliError::File {
+        file: file.to_owned(),
+        error,
+    })?;
+    tracing::info!(file = %file.display(), "Wrote configuration");
+    Ok(Exit::Done)
+}
+
+impl Own {
+    /// What the proxy is told by a configuration.
+    fn settings(&self, complete: &Complete, master: Option<&str>) -> Settings {
+        let config = &complete.config;
+        let planner = |family| config.planner(family, self.beyond.base());
+        Settings {
+            netns: self.target.netns(),
+            source: self.source.settings(|| config.connection(master)),
+            node: config.identity(),
+            ipv4: planner(Family::Ipv4),
+            ipv6: planner(Family::Ipv6),
+            periods: config.periods(),
+            state_dir: PathBuf::from(self.beyond.state_dir()),
+            own_tables: self.table_owner,
+            recording: self.recording.recording(),
+            sites: config.sites(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
