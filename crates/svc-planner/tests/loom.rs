@@ -7,7 +7,10 @@
 use loom::model::Builder;
 use loom::thread;
 use svc_planner::mailbox::{self, Closed, Publisher, Receiver, Wake};
-use svc_planner::object::{Change, EndpointSlice, ObjectName, Protocol, SlicePort};
+use svc_planner::object::{
+    Algorithm, Change, EndpointSlice, ObjectName, Protocol, Service, ServicePort, SlicePort,
+    TrafficPolicy,
+};
 
 /// Interleavings with more preemptions than this find nothing new in programs this small.
 const PREEMPTIONS: usize = 3;
@@ -31,6 +34,31 @@ fn slice(name: &str, version: u16) -> Change {
         .into_iter()
         .collect(),
         endpoints: Vec::new(),
+    })
+}
+
+/// Version `version` of a Service: its port.
+fn service(version: u16) -> Change {
+    Change::Service(Service {
+        name: object_name("web"),
+        created: None,
+        cluster_ips: [[10, 96, 0, 1].into()].into_iter().collect(),
+        external_ips: [].into_iter().collect(),
+        load_balancer_ips: [].into_iter().collect(),
+        source_ranges: [].into_iter().collect(),
+        internal_policy: TrafficPolicy::Cluster,
+        external_policy: TrafficPolicy::Cluster,
+        affinity: None,
+        health_check_node_port: 0,
+        algorithm: Algorithm::Random,
+        ports: [ServicePort {
+            name: "".into(),
+            protocol: Protocol::Tcp,
+            port: version,
+            node_port: 0,
+        }]
+        .into_iter()
+        .collect(),
     })
 }
 
@@ -215,5 +243,59 @@ fn a_pause_ends_with_the_close() {
         while !receiver.pause(core::time::Duration::MAX) {}
         assert_eq!(take_all(&mut receiver).concat(), [slice("a", 1)]);
         publishing.join().unwrap();
+    });
+}
+
+/// A Service that a watch brings together with its slices is never seen with others, whatever another
+/// watch publishes beside it and however often the receiver looks.
+#[test]
+fn a_service_is_not_torn_from_the_slices_that_came_with_it() {
+    check(|| {
+        let (publisher, mut receiver) = mailbox::open();
+        let a = publishing(&publisher, |it| {
+            for version in [1, 2] {
+                it.publish_all([service(version), slice("web-1", version)])
+                    .unwrap();
+            }
+        });
+        let other = publishing(&publisher, |it| it.publish(Change::NodeGone).unwrap());
+        drop(publisher);
+        let (mut of_service, mut of_slice) = (0, 0);
+        for drained in take_all(&mut receiver) {
+            for change in &drained {
+                match change {
+                    Change::Service(it) => of_service = it.ports[0].port,
+                    Change::EndpointSlice(it) => of_slice = it.ports[0].port,
+                    _ => assert_eq!(*change, Change::NodeGone),
+                }
+            }
+            assert_eq!(of_service, of_slice, "torn: {drained:?}");
+        }
+        assert_eq!((of_service, of_slice), (2, 2));
+        a.join().unwrap();
+        other.join().unwrap();
+    });
+}
+
+/// At the end of a process watches end, the receiver goes and somebody closes, in any order.
+#[test]
+fn ends_that_go_at_once_leave_nobody_waiting() {
+    check(|| {
+        let (publisher, mut receiver) = mailbox::open();
+        let closing = publishing(&publisher, |it| it.close());
+        let watching = publishing(&publisher, |it| {
+            // A watch that is started late, and ends at once.
+            let late = it.clone();
+            drop(it);
+            late.publish(slice("a", 1))
+                .map_or_else(|Closed| {}, |()| drop(late));
+        });
+        drop(publisher);
+        while receiver.wait(None) != Wake::Closed {
+            assert_eq!(receiver.drain(), [slice("a", 1)]);
+        }
+        drop(receiver);
+        closing.join().unwrap();
+        watching.join().unwrap();
     });
 }

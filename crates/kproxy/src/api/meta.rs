@@ -50,10 +50,10 @@ pub struct Labels<'a> {
     /// On an EndpointSlice: the Service it belongs to.
     #[serde(borrow, rename = "kubernetes.io/service-name")]
     pub service_name: Option<Text<'a>>,
-    /// On a Service or EndpointSlice: another proxy handles it, whatever the value.
+    /// On a Service: another proxy handles it, whatever the value.
     #[serde(borrow, rename = "service.kubernetes.io/service-proxy-name")]
     pub service_proxy_name: Option<Text<'a>>,
-    /// On a Service or EndpointSlice: it is headless, whatever the value.
+    /// On an EndpointSlice: its Service is headless, whatever the value.
     #[serde(borrow, rename = "service.kubernetes.io/headless")]
     pub headless: Option<Text<'a>>,
     /// On a Node: its zone.

@@ -39,6 +39,8 @@ pub(super) struct Reflector {
     store: Store,
     /// Everything up to this version was received; empty before the first list.
     version: String,
+    /// The list is complete that the last streaming list began with.
+    listed: bool,
     /// The server may be asked for a streaming list.
     streaming: bool,
     /// It may be asked for protobuf.
@@ -127,6 +129,7 @@ impl Reflector {
             },
             resource,
             version: String::new(),
+            listed: false,
             streaming: true,
             protobuf: true,
             paged: true,
@@ -139,6 +142,7 @@ impl Reflector {
     pub(super) async fn run(mut self) -> Infallible {
         let mut next = Next::List;
         loop {
+            self.listed = false;
             let done = match next {
                 Next::List if self.streaming => self.stream(Next::List).await,
                 Next::List => self.pages().await,
@@ -158,8 +162,10 @@ impl Reflector {
                         // Whatever is wrong with the connection.
                         self.client.renew().await;
                     }
+                    // A streaming list is a watch in the end.
+                    let tried = if self.listed { Next::Watch } else { next };
                     let pause;
-                    (next, pause) = self.after(next, &failure);
+                    (next, pause) = self.after(tried, &failure);
                     sleep(pause).await;
                 }
             }
@@ -291,7 +297,7 @@ impl Reflector {
                 time + self.pace.grace
             };
             let mut refused = None;
-            let (store, version) = (&mut self.store, &mut self.version);
+            let (store, version, listed) = (&mut self.store, &mut self.version, &mut self.listed);
             let more = transfer.next(deadline, silence, |item| {
                 events += 1;
                 match item {
@@ -305,6 +311,7 @@ impl Reflector {
                         bookmarks = true;
                         if listing && initial_events_end {
                             listing = false;
+                            *listed = true;
                             store.end_list();
                         }
                         if !listing && !at.is_empty() {

@@ -9,7 +9,7 @@ use super::{ObjectId, Problem, Reason, Report, object_name, port, protocol};
 use crate::api;
 
 /// What an EndpointSlice means to the planner: the slice, or that it is none of ours (no Service
-/// label, host names, headless, for another proxy).
+/// label, host names, headless).
 #[must_use]
 pub fn endpoint_slice(
     id: &ObjectId,
@@ -20,7 +20,8 @@ pub fn endpoint_slice(
     let gone = Change::EndpointSliceGone(object_name(id));
     let labels = &api.metadata.labels;
     let service = labels.service_name.as_deref().unwrap_or_default();
-    if service.is_empty() || labels.service_proxy_name.is_some() || labels.headless.is_some() {
+    // The label of another proxy counts on the Service alone, as for kube-proxy 1.37.
+    if service.is_empty() || labels.headless.is_some() {
         return gone;
     }
     let declared = match api.address_type.as_deref() {

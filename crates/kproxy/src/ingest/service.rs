@@ -12,7 +12,8 @@ use crate::api;
 const DEFAULT_AFFINITY_SECONDS: u32 = 10_800;
 
 /// What a Service means to the planner: the Service, or that it is none of ours (headless,
-/// ExternalName, labelled for another proxy, without an address).
+/// ExternalName, labelled for another proxy, without an address). That it has no ClusterIP makes it
+/// headless, not the label of that name, as for kube-proxy 1.37.
 #[must_use]
 pub fn service(id: &ObjectId, api: &api::Service<'_>, problems: &mut Vec<Problem>) -> Change {
     let mut report = Report::new(id, problems);
@@ -20,7 +21,6 @@ pub fn service(id: &ObjectId, api: &api::Service<'_>, problems: &mut Vec<Problem
     let gone = Change::ServiceGone(object_name(id));
     if spec.kind.as_deref() == Some("ExternalName")
         || api.metadata.labels.service_proxy_name.is_some()
-        || api.metadata.labels.headless.is_some()
         || spec.cluster_ip.as_deref() == Some("None")
         || spec.cluster_ips.first().is_some_and(|ip| &**ip == "None")
     {
@@ -286,6 +286,8 @@ mod tests {
             assert!(matches!(change, Change::ServiceGone(_)), "{json}");
             assert!(problems.is_empty(), "{problems:?}");
         }
+        labelled["metadata"]["labels"] = json!({"service.kubernetes.io/headless": ""});
+        assert!(matches!(ingest(&labelled).0, Change::Service(_)));
         labelled["metadata"]["labels"] = json!(null);
         assert!(matches!(ingest(&labelled).0, Change::Service(_)));
     }

@@ -4,45 +4,135 @@
 //! (KEP-5116's compression; apiserver/pkg/endpoints/handlers/watch.go: `perFlushGzipWriter`); a list's
 //! body is one.
 
-use std::io::Write as _;
+use std::io::{self, ErrorKind};
 
-use flate2::write::MultiGzDecoder;
+use flate2::{Decompress, FlushDecompress, Status};
 
 use super::DecodeError;
 
-/// So much is decompressed at a time; it may become a thousand times as long.
-const PIECE: usize = 1 << 10;
+/// So much comes out at a time.
+const PIECE: usize = 32 << 10;
+/// RFC 1952: what every member begins with, method 8 (deflate).
+const MAGIC: [u8; 3] = [0x1f, 0x8b, 8];
+/// RFC 1952, FLG: nothing but a comment on the data; no optional field is set.
+const PLAIN: u8 = 0x01;
+/// Length of a header without optional fields, which nobody sends here (Go's writer sets none that is
+/// not asked for).
+const HEADER: usize = 10;
+/// Checksum and length behind the data. TLS and TCP have sums of their own.
+const TRAILER: usize = 8;
 
-/// See the module.
+/// See the module. flate2 has a decoder of members, which makes its buffers anew for each.
 #[derive(Debug)]
-pub(in crate::apiserver) struct Inflate(MultiGzDecoder<Vec<u8>>);
+pub(in crate::apiserver) struct Inflate {
+    raw: Decompress,
+    at: At,
+    out: Box<[u8]>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum At {
+    /// So many bytes of the header were seen.
+    Header(usize),
+    Data,
+    /// So many bytes of the trailer were seen.
+    Trailer(usize),
+}
 
 impl Inflate {
     pub(in crate::apiserver) fn new() -> Self {
-        Self(MultiGzDecoder::new(Vec::new()))
+        Self {
+            raw: Decompress::new(false),
+            at: At::Header(0),
+            out: vec![0; PIECE].into(),
+        }
     }
 
     /// Takes the next bytes; `on_bytes` gets everything that they hold.
     pub(in crate::apiserver) fn push(
         &mut self,
-        bytes: &[u8],
+        mut bytes: &[u8],
         mut on_bytes: impl FnMut(&[u8]) -> Result<(), DecodeError>,
     ) -> Result<(), DecodeError> {
-        for piece in bytes.chunks(PIECE) {
-            self.0.write_all(piece).map_err(DecodeError::Gzip)?;
-            self.0.flush().map_err(DecodeError::Gzip)?;
-            let out = self.0.get_mut();
-            if !out.is_empty() {
-                on_bytes(out)?;
-                out.clear();
-            }
+        // A full buffer may hide more that has been read already.
+        let mut more = false;
+        while !bytes.is_empty() || more {
+            more = false;
+            let taken = match self.at {
+                At::Header(seen) => {
+                    self.header(seen, bytes)?;
+                    1
+                }
+                At::Trailer(seen) => {
+                    self.at = if seen + 1 == TRAILER {
+                        At::Header(0)
+                    } else {
+                        At::Trailer(seen + 1)
+                    };
+                    1
+                }
+                At::Data => {
+                    let (before_in, before_out) = (self.raw.total_in(), self.raw.total_out());
+                    let status = self
+                        .raw
+                        .decompress(bytes, &mut self.out, FlushDecompress::None)
+                        .map_err(|error| DecodeError::Gzip(error.into()))?;
+                    let out = length(self.raw.total_out() - before_out);
+                    let taken = length(self.raw.total_in() - before_in);
+                    if out > 0 {
+                        on_bytes(self.out.get(..out).unwrap_or_default())?;
+                    }
+                    match status {
+                        Status::StreamEnd => {
+                            self.raw.reset(false);
+                            self.at = At::Trailer(0);
+                        }
+                        _ if out == self.out.len() => more = true,
+                        // Neither taken nor given: the rest is beyond reading.
+                        _ if taken == 0 && !bytes.is_empty() => {
+                            return Err(wrong("no deflate data"));
+                        }
+                        _ => {}
+                    }
+                    taken
+                }
+            };
+            bytes = bytes.get(taken..).unwrap_or_default();
         }
+        Ok(())
+    }
+
+    /// Looks at one byte of a header.
+    fn header(&mut self, seen: usize, bytes: &[u8]) -> Result<(), DecodeError> {
+        let byte = bytes.first().copied().unwrap_or_default();
+        match MAGIC.get(seen) {
+            Some(expected) if byte != *expected => return Err(wrong("no gzip member")),
+            None if seen == MAGIC.len() && byte & !PLAIN != 0 => {
+                return Err(wrong("a gzip header with optional fields"));
+            }
+            _ => {}
+        }
+        self.at = if seen + 1 == HEADER {
+            At::Data
+        } else {
+            At::Header(seen + 1)
+        };
         Ok(())
     }
 }
 
+fn length(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
+fn wrong(what: &'static str) -> DecodeError {
+    DecodeError::Gzip(io::Error::new(ErrorKind::InvalidData, what))
+}
+
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+
     use flate2::Compression;
     use flate2::write::GzEncoder;
 

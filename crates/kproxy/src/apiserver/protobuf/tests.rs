@@ -278,8 +278,8 @@ proptest! {
         for pieces in [vec![&protobuf[..]], protobuf.chunks(size).collect()] {
             prop_assert_eq!(&told(kind, Encoding::Protobuf, Form::List, &pieces), &from_json);
         }
-        // Cut anywhere, it is no whole list.
-        let cut = &protobuf[..protobuf.len() * size / 200];
+        // Cut anywhere, it is no whole list; behind it come two empty fields of two bytes each.
+        let cut = &protobuf[..(protobuf.len() - 5) * size / 200];
         prop_assert!(!told(kind, Encoding::Protobuf, Form::List, &[cut]).1);
     }
 

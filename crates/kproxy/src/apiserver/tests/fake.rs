@@ -270,7 +270,7 @@ async fn serve(listener: TcpListener, handler: Arc<Handler>, log: Arc<Mutex<Vec<
                 for (name, value) in reply.headers {
                     response = response.header(name, value);
                 }
-                let response = response.body(Script(reply.steps)).unwrap();
+                let response = response.body(Script(reply.steps, false)).unwrap();
                 async { Ok::<_, Infallible>(response) }
             });
             // A client that goes away, and a body that is to break, are errors.
@@ -281,8 +281,8 @@ async fn serve(listener: TcpListener, handler: Arc<Handler>, log: Arc<Mutex<Vec<
     }
 }
 
-/// A body.
-struct Script(VecDeque<Step>);
+/// A body, and whether it has been flushed before it is cut.
+struct Script(VecDeque<Step>, bool);
 
 impl Body for Script {
     type Data = Bytes;
@@ -293,20 +293,29 @@ impl Body for Script {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         let ready = |bytes: Vec<u8>| Poll::Ready(Some(Ok(Frame::data(bytes.into()))));
+        let script = &mut *self;
         loop {
-            match self.0.front_mut() {
+            match script.0.front_mut() {
                 None => return Poll::Ready(None),
                 Some(Step::Hang) => return Poll::Pending,
-                Some(Step::Cut) => return Poll::Ready(Some(Err(io::ErrorKind::BrokenPipe.into()))),
+                Some(Step::Cut) if script.1 => {
+                    return Poll::Ready(Some(Err(io::ErrorKind::BrokenPipe.into())));
+                }
+                Some(Step::Cut) => {
+                    // What was sent before is flushed while there is nothing to send.
+                    script.1 = true;
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
                 Some(Step::Bytes(bytes)) => {
                     let bytes = core::mem::take(bytes);
-                    self.0.pop_front();
+                    script.0.pop_front();
                     return ready(bytes);
                 }
                 Some(Step::Later(receiver)) => match receiver.poll_recv(context) {
                     Poll::Ready(Some(bytes)) => return ready(bytes),
                     Poll::Ready(None) => {
-                        self.0.pop_front();
+                        script.0.pop_front();
                     }
                     Poll::Pending => return Poll::Pending,
                 },

@@ -26,7 +26,7 @@ const ALL: [&str; 4] = [
 fn a_streaming_list_in_protobuf_is_asked_for_and_never_a_quorum_read() {
     let fake = Fake::start(|asked| Reply::all(asked, "9", &objects(asked)));
     let running = Running::start(reader(options(fake.url()), quick()));
-    assert_eq!(running.loaded, ALL);
+    assert_eq!(running.sorted(), ALL);
     for kind in [
         Kind::Service,
         Kind::EndpointSlice,
@@ -74,6 +74,7 @@ fn nothing_counts_as_read_before_services_and_slices_and_node_are() {
         let loading = std::thread::spawn(move || reader.load(&never(), |_| ()).unwrap());
         let others = |it: &super::super::WatchStatus| it.kind == held || it.synced;
         until(|| board.snapshot().iter().all(others));
+        until(|| !fake.asked(held).is_empty());
         // All but the end of it.
         let asked = &fake.asked(held)[0];
         let first = objects(asked);
@@ -101,7 +102,7 @@ fn a_server_that_speaks_json_only_is_read_in_json() {
         Reply::all(&asked, "9", &objects(&asked))
     });
     let running = Running::start(reader(options(fake.url()), quick()));
-    assert_eq!(running.loaded, ALL);
+    assert_eq!(running.sorted(), ALL);
     drop(running);
 
     let fake = Fake::start(|asked| {
@@ -111,7 +112,7 @@ fn a_server_that_speaks_json_only_is_read_in_json() {
         Reply::all(asked, "9", &objects(asked))
     });
     let running = Running::start(reader(options(fake.url()), quick()));
-    assert_eq!(running.loaded, ALL);
+    assert_eq!(running.sorted(), ALL);
     assert_eq!(
         fake.asked(Kind::Service)[1].header("accept"),
         "application/json"
@@ -126,7 +127,7 @@ fn the_configured_content_type_is_asked_for() {
         ..options(fake.url())
     };
     let running = Running::start(reader(json, quick()));
-    assert_eq!(running.loaded, ALL);
+    assert_eq!(running.sorted(), ALL);
     assert_eq!(
         fake.asked(Kind::Node)[0].header("accept"),
         "application/json"
@@ -151,7 +152,7 @@ fn where_streaming_lists_are_refused_pages_are_read() {
         Reply::body(asked, [Step::Bytes(list(asked, "9", token, first))])
     });
     let running = Running::start(reader(options(fake.url()), quick()));
-    assert_eq!(running.loaded, ALL);
+    assert_eq!(running.sorted(), ALL);
     running.until(Kind::Service, |it| it.watches == 2);
     until(|| fake.asked(Kind::Service).len() == 4);
     let queries: Vec<_> = fake
@@ -192,7 +193,7 @@ fn a_token_that_expires_between_pages_costs_one_more_list() {
         Reply::body(asked, [Step::Bytes(list(asked, "9", token, items))])
     });
     let running = Running::start(reader(options(fake.url()), quick()));
-    assert_eq!(running.loaded, ALL);
+    assert_eq!(running.sorted(), ALL);
     let queries: Vec<_> = fake
         .asked(Kind::Service)
         .into_iter()
@@ -218,7 +219,7 @@ fn an_old_server_without_service_cidrs_and_without_a_selector_of_cluster_ips_is_
         Reply::all(asked, "9", &objects(asked))
     });
     let running = Running::start(reader(options(fake.url()), quick()));
-    assert_eq!(running.loaded, ALL);
+    assert_eq!(running.sorted(), ALL);
     running.until(Kind::ServiceCidr, |it| it.absent);
     // The next try is minutes away.
     assert!(fake.asked(Kind::ServiceCidr).len() == 1);
@@ -239,12 +240,12 @@ fn answers_may_be_compressed_and_come_byte_by_byte() {
         Reply::body(asked, steps.chain([Step::Hang])).header("content-encoding", "gzip")
     });
     let running = Running::start(reader(options(fake.url()), quick()));
-    assert_eq!(running.loaded, ALL);
+    assert_eq!(running.sorted(), ALL);
 }
 
 #[test]
 fn an_empty_cluster_without_the_node_is_read_to_its_end() {
     let fake = Fake::start(|asked| Reply::all(asked, "9", &[]));
     let running = Running::start(reader(options(fake.url()), quick()));
-    assert_eq!(running.loaded, Vec::<String>::new());
+    assert_eq!(running.sorted(), Vec::<String>::new());
 }

@@ -85,7 +85,7 @@ fn brief(change: &Change) -> String {
 
 /// A reader that has received everything, and goes on on a thread.
 struct Running {
-    loaded: Vec<String>,
+    changes: Vec<String>,
     board: ApiBoard,
     receiver: Receiver,
     stop: Option<UnixStream>,
@@ -94,18 +94,17 @@ struct Running {
 
 impl Running {
     fn start(mut reader: ApiReader) -> Self {
-        let mut loaded = Vec::new();
+        let mut changes = Vec::new();
         let synced = reader
-            .load(&never(), |change| loaded.push(brief(&change)))
+            .load(&never(), |change| changes.push(brief(&change)))
             .unwrap();
         assert_eq!(synced, Loaded::Synced);
-        loaded.sort();
         let (publisher, receiver) = mailbox::open();
         let (stop, stopped) = UnixStream::pair().unwrap();
         let board = reader.board();
         let thread = std::thread::spawn(move || reader.run(&publisher, &stopped).unwrap());
         Self {
-            loaded,
+            changes,
             board,
             receiver,
             stop: Some(stop),
@@ -113,17 +112,23 @@ impl Running {
         }
     }
 
-    /// The next changes, `count` of them, in whatever portions they come.
-    fn next(&mut self, count: usize) -> Vec<String> {
-        let mut changes = Vec::new();
+    /// All changes in the order of their arrival, once there are `count`.
+    fn all(&mut self, count: usize) -> &[String] {
         let deadline = Instant::now() + PATIENCE;
-        while changes.len() < count {
+        while self.changes.len() < count {
             let left = deadline.saturating_duration_since(Instant::now());
-            assert!(!left.is_zero(), "only {changes:?}");
+            assert!(!left.is_zero(), "only {:?}", self.changes);
             if self.receiver.wait(Some(left)) == Wake::Changes {
-                changes.extend(self.receiver.drain().iter().map(brief));
+                self.changes.extend(self.receiver.drain().iter().map(brief));
             }
         }
+        &self.changes
+    }
+
+    /// Those of the first reading, sorted.
+    fn sorted(&self) -> Vec<String> {
+        let mut changes = self.changes.clone();
+        changes.sort();
         changes
     }
 
