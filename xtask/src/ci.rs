@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use crate::{arrows, policy, sh, test};
+use crate::{arrows, kernels, policy, sh, test};
 
 /// Cheap checks first, the test suite last.
 pub(crate) fn run() -> Result<()> {
@@ -36,5 +36,6 @@ pub(crate) fn run() -> Result<()> {
         ])
         .env("RUSTDOCFLAGS", "-D warnings"),
     )?;
-    test::run(&test::Args::default())
+    test::run(&test::Args::default())?;
+    kernels::short()
 }

@@ -1,16 +1,16 @@
-//! Programs that run without this machine's libraries.
+//! Programs for guests.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 
 use crate::sh;
 
-/// What the libraries of the host are built for, too: with a target given, build scripts and macros
-/// are not affected by the flags.
+/// With a target given, build scripts and macros are not affected by flags.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
+const SELFTEST: &str = "nft-selftest/nft-selftest";
 
 #[derive(Deserialize)]
 struct Message {
@@ -25,52 +25,55 @@ struct Target {
     kind: Vec<String>,
 }
 
-/// Test programs and the programs that they start, linked statically.
+/// Test programs and the programs that they start.
 #[derive(Debug, Default)]
 pub(super) struct Built {
+    /// Package and kind, name, path.
     programs: Vec<(String, String, PathBuf)>,
 }
 
 impl Built {
-    /// Builds tests, each given as `PACKAGE:TEST` (`PACKAGE` alone is its unit tests), and programs,
-    /// given as `PACKAGE/BIN`. The programs of a package are built with its tests.
+    /// Builds tests, each given as `PACKAGE:TEST`, and with them the programs of their packages.
     pub(super) fn build(wanted: &[&str]) -> Result<Self> {
         let mut built = Self::default();
         for want in wanted {
-            let mut command = if let Some((package, bin)) = want.split_once('/') {
-                let mut command = sh::cargo(&["build", "--locked"]);
-                command.args(["--package", package, "--bin", bin]);
-                command
-            } else {
-                let mut command = sh::cargo(&["test", "--locked", "--no-run"]);
-                match want.split_once(':') {
-                    Some((package, test)) => {
-                        command.args(["--package", package, "--test", test]);
-                    }
-                    None => {
-                        command.args(["--package", want, "--lib"]);
-                    }
-                }
-                command
-            };
-            let mut flags = std::env::var("RUSTFLAGS").unwrap_or_default();
-            flags.push_str(" -C target-feature=+crt-static -C strip=symbols");
-            command
-                .args(["--target", TARGET, "--target-dir", "target/static"])
-                .args(["--message-format", "json-render-diagnostics"])
-                .env("RUSTFLAGS", flags)
-                // Emulation is slow enough.
-                .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1")
-                .env("CARGO_PROFILE_DEV_DEBUG", "0")
-                .stderr(Stdio::inherit());
-            eprintln!("$ {}", sh::shown(&command));
-            let output = command.output().context("cannot run cargo")?;
-            ensure!(output.status.success(), "{} failed", sh::shown(&command));
-            for line in String::from_utf8_lossy(&output.stdout).lines() {
-                built.note(line)?;
-            }
+            let (package, test) = want
+                .split_once(':')
+                .with_context(|| format!("{want} is not PACKAGE:TEST"))?;
+            let mut command = sh::cargo(&["test", "--locked", "--no-run"]);
+            command.args(["--package", package, "--test", test]);
+            built.run(&mut command)?;
         }
         Ok(built)
+    }
+
+    /// Builds nft-selftest so that it runs without libraries.
+    pub(super) fn selftest() -> Result<PathBuf> {
+        let mut built = Self::default();
+        let mut flags = std::env::var("RUSTFLAGS").unwrap_or_default();
+        flags.push_str(" -C target-feature=+crt-static -C strip=symbols");
+        let mut command = sh::cargo(&["build", "--locked", "--package", "nft-selftest"]);
+        command
+            .args(["--target", TARGET, "--target-dir", "target/static"])
+            .env("RUSTFLAGS", flags.trim())
+            // Emulation is slow enough.
+            .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1")
+            .env("CARGO_PROFILE_DEV_DEBUG", "0");
+        built.run(&mut command)?;
+        Ok(built.program(SELFTEST)?.to_path_buf())
+    }
+
+    fn run(&mut self, command: &mut Command) -> Result<()> {
+        command
+            .args(["--message-format", "json-render-diagnostics"])
+            .stderr(Stdio::inherit());
+        eprintln!("$ {}", sh::shown(command));
+        let output = command.output().context("cannot run cargo")?;
+        ensure!(output.status.success(), "{} failed", sh::shown(command));
+        for line in String::from_utf8_lossy(&output.stdout).lines() {
+            self.note(line)?;
+        }
+        Ok(())
     }
 
     fn note(&mut self, line: &str) -> Result<()> {
@@ -81,28 +84,25 @@ impl Built {
             return Ok(());
         };
         let kind = target.kind.first().map_or("", String::as_str);
-        // `path+file:///…/crates/nft-batch#0.1.0` or `…#name@0.1.0`.
-        let (place, name) = id.rsplit_once('#').unwrap_or(("", &id));
-        let package = match name.split_once('@') {
-            Some((name, _)) => name,
-            None => place.rsplit('/').next().unwrap_or_default(),
-        };
-        let key = format!("{package} {kind}");
-        self.programs.push((key, target.name, path));
+        self.programs
+            .push((format!("{} {kind}", package(&id)), target.name, path));
         Ok(())
     }
 
-    /// The program of a test, or a program, by what it was asked for by.
+    /// A test (`PACKAGE:TEST`) or a program (`PACKAGE/PROGRAM`).
     pub(super) fn program(&self, want: &str) -> Result<&Path> {
-        let (key, target) = if let Some((package, bin)) = want.split_once('/') {
-            (format!("{package} bin"), bin.to_owned())
-        } else if let Some((package, test)) = want.split_once(':') {
-            (format!("{package} test"), test.to_owned())
-        } else {
-            (format!("{want} lib"), want.replace('-', "_"))
+        let (package, kind, target) = match (want.split_once('/'), want.split_once(':')) {
+            (Some((package, bin)), _) => (package, "bin", bin),
+            (None, Some((package, test))) => (package, "test", test),
+            (None, None) => bail!("{want} names no program"),
         };
-        let mut programs = self.programs.iter().rev();
-        match programs.find(|(k, name, _)| *k == key && *name == target) {
+        let key = format!("{package} {kind}");
+        let found = self
+            .programs
+            .iter()
+            .rev()
+            .find(|(of, name, _)| *of == key && *name == target);
+        match found {
             Some((_, _, path)) => Ok(path),
             None => bail!("cargo built no {want}"),
         }
@@ -111,5 +111,46 @@ impl Built {
     /// Everything that was built.
     pub(super) fn paths(&self) -> impl Iterator<Item = PathBuf> {
         self.programs.iter().map(|(_, _, path)| path.clone())
+    }
+}
+
+/// The package's name in its id: `path+file:///…/crates/nft-batch#0.1.0` or `…#name@0.1.0`.
+fn package(id: &str) -> &str {
+    let (place, name) = id.rsplit_once('#').unwrap_or(("", id));
+    match name.split_once('@') {
+        Some((name, _)) => name,
+        None => place.rsplit('/').next().unwrap_or_default(),
+    }
+}
+
+/// The libraries that a program needs, by ldd(1), its loader among them; none if it is static or no
+/// program.
+pub(super) fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
+    let bytes = std::fs::read(program).with_context(|| program.display().to_string())?;
+    if super::guest::needs_loader(&bytes) != Some(true) {
+        return Ok(Vec::new());
+    }
+    let shown = Command::new("ldd").arg(program).output().context("ldd")?;
+    ensure!(shown.status.success(), "ldd {}", program.display());
+    // "libc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x…)", "/lib64/ld-linux-x86-64.so.2 (0x…)"
+    let text = String::from_utf8_lossy(&shown.stdout);
+    let words = text.split_whitespace();
+    Ok(words
+        .filter(|it| it.starts_with('/'))
+        .map(PathBuf::from)
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packages_are_found_in_ids() {
+        assert_eq!(
+            package("path+file:///x/crates/nft-batch#0.1.0"),
+            "nft-batch"
+        );
+        assert_eq!(package("path+file:///x/tests#e2e@0.1.0"), "e2e");
     }
 }

@@ -5,6 +5,7 @@
 //! cannot.
 
 use core::time::Duration;
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,9 +13,11 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
+use super::build::libraries;
 use super::catalogue::Kernel;
 use super::cpio::Archive;
 use super::job::{Job, Outcome};
+use super::suite::{COMMANDS, COMMANDS_SCRIPT};
 
 /// timeout(1): the time was over.
 const TIMED_OUT: i32 = 124;
@@ -39,7 +42,28 @@ pub(super) struct Machine {
     limit: u64,
 }
 
+impl Default for Machine {
+    fn default() -> Self {
+        Self {
+            smp: 2,
+            memory: 1024,
+            kvm: false,
+            cmdline: None,
+            limit: 900,
+        }
+    }
+}
+
 impl Machine {
+    /// The same with more words on the kernel's command line.
+    pub(super) fn with_cmdline(&self, words: &str) -> Self {
+        let mut machine = self.clone();
+        let before = machine.cmdline.take();
+        let all = before.iter().map(String::as_str).chain([words]);
+        machine.cmdline = Some(all.collect::<Vec<_>>().join(" "));
+        machine
+    }
+
     /// Longest time for a boot with all that is run, in seconds.
     pub(super) fn limit(&self) -> u64 {
         self.limit
@@ -53,8 +77,8 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Packs files and folders.
-    pub(super) fn pack(paths: &[PathBuf], jobs: &[Job]) -> Result<Self> {
+    /// Packs files and folders, and the libraries of programs.
+    pub(super) fn pack(paths: &[PathBuf]) -> Result<Self> {
         let mut archive = Archive::default();
         for folder in ["bin", "dev", "etc", "proc", "root", "run", "sys", "tmp"] {
             archive.folder(folder);
@@ -63,14 +87,18 @@ impl Files {
         archive.file("bin/busybox", 0o755, &busybox)?;
         archive.link("bin/sh", "busybox")?;
         archive.file("init", 0o755, include_bytes!("init.sh"))?;
-        let list: String = jobs.iter().map(Job::line).collect();
-        archive.file("jobs", 0o644, list.as_bytes())?;
+        archive.file(COMMANDS, 0o755, COMMANDS_SCRIPT)?;
+        let mut files = BTreeSet::new();
         for path in paths {
             for file in files_below(path)? {
-                let data = fs::read(&file).with_context(|| file.display().to_string())?;
-                let name = file.to_str().context("a path that is not UTF-8")?;
-                archive.file(name, 0o755, &data)?;
+                files.extend(libraries(&file)?);
+                files.insert(file);
             }
+        }
+        for file in files {
+            let data = fs::read(&file).with_context(|| file.display().to_string())?;
+            let name = file.to_str().context("a path that is not UTF-8")?;
+            archive.file(name, 0o755, &data)?;
         }
         Ok(Self {
             archive: archive.finish(),
@@ -102,6 +130,13 @@ pub(super) struct Report {
     pub(super) log: PathBuf,
 }
 
+impl Report {
+    /// Whether the machine ended as it should, and all jobs did.
+    pub(super) fn is_good(&self) -> bool {
+        self.trouble.is_none() && self.outcomes.iter().all(Outcome::is_good)
+    }
+}
+
 /// Boots `kernel` and waits for its end.
 pub(super) fn run(
     kernel: &Kernel,
@@ -112,7 +147,12 @@ pub(super) fn run(
 ) -> Result<Report> {
     let initrd = scratch.join("initrd");
     let log = scratch.join("log");
+    let mut list = Archive::default();
+    let lines: String = jobs.iter().map(Job::line).collect();
+    list.file("jobs", 0o644, lines.as_bytes())?;
+    // Archives may follow each other.
     let mut bytes = files.archive.clone();
+    bytes.extend(list.finish());
     let modules = kernel.folder.join("modules.cpio");
     bytes.extend(fs::read(&modules).with_context(|| modules.display().to_string())?);
     fs::write(&initrd, bytes).with_context(|| initrd.display().to_string())?;
@@ -148,8 +188,10 @@ fn command(kernel: &Kernel, machine: &Machine, initrd: &Path, log: &Path) -> Com
     } else {
         ("tcg,thread=multi", "max")
     };
-    // A panic ends the machine.
-    let mut cmdline = "console=ttyS0 quiet loglevel=3 panic=-1 mitigations=off".to_owned();
+    // A panic ends the machine. On a busy host the emulated timer comes too late for its check.
+    let mut cmdline =
+        "console=ttyS0 quiet loglevel=3 panic=-1 mitigations=off no_timer_check nowatchdog"
+            .to_owned();
     if let Some(words) = &machine.cmdline {
         cmdline.push(' ');
         cmdline.push_str(words);
@@ -195,7 +237,7 @@ pub(super) fn check_busybox() -> Result<()> {
 }
 
 /// Whether a 64-bit ELF file names an interpreter (`PT_INTERP`, elf(5)); `None` if it is none.
-fn needs_loader(elf: &[u8]) -> Option<bool> {
+pub(super) fn needs_loader(elf: &[u8]) -> Option<bool> {
     const PT_INTERP: u32 = 3;
     let half = |at: usize| {
         let bytes = elf.get(at..at + 2)?.try_into().ok()?;

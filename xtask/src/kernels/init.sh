@@ -6,8 +6,7 @@ export PATH=/bin HOME=/root
 mount -t proc proc /proc
 mount -t sysfs sys /sys
 mount -t devtmpfs dev /dev 2>/dev/null
-mount -t tmpfs tmp /tmp
-mount -t tmpfs run /run
+# The first file system is memory already; files that were brought along may be anywhere in it.
 mkdir -p /run/netns /run/lock
 mount -t cgroup2 cgroup /sys/fs/cgroup 2>/dev/null
 while read -r module; do

@@ -14,6 +14,8 @@ pub(super) struct Job {
     pub(super) limit: Duration,
     /// What it prints.
     pub(super) format: Format,
+    /// The exit code that is a success.
+    pub(super) expected: i32,
 }
 
 /// What a job prints.
@@ -34,6 +36,8 @@ pub(super) struct Outcome {
     pub(super) job: String,
     /// Its exit code; nothing if it did not end.
     pub(super) code: Option<i32>,
+    /// The exit code is the one expected.
+    pub(super) good: bool,
     /// Passed, failed, skipped.
     pub(super) counts: [usize; 3],
     /// What it printed.
@@ -62,15 +66,17 @@ impl Job {
         let counts = match self.format {
             Format::Ktap => ktap(output),
             Format::Libtest => libtest(output),
-            Format::Text => [
-                usize::from(code == Some(0)),
-                usize::from(code != Some(0)),
-                0,
-            ],
+            Format::Text => {
+                let good = code == Some(self.expected);
+                [usize::from(good), usize::from(!good), 0]
+            }
         };
+        // kselftest's 4: everything was skipped.
+        let skipped = self.format == Format::Ktap && code == Some(4);
         Outcome {
             job: self.name.clone(),
             code,
+            good: code == Some(self.expected) || skipped,
             counts,
             output: output.to_owned(),
         }
@@ -78,10 +84,10 @@ impl Job {
 }
 
 impl Outcome {
-    /// Whether it ended well and did something. kselftest's 4 is "skipped".
+    /// Whether it ended well and did something.
     pub(super) fn is_good(&self) -> bool {
         let [passed, failed, skipped] = self.counts;
-        failed == 0 && passed + skipped > 0 && matches!(self.code, Some(0 | 4))
+        self.good && failed == 0 && passed + skipped > 0
     }
 }
 
@@ -144,6 +150,7 @@ mod tests {
             command: "/x".into(),
             limit: Duration::from_secs(60),
             format,
+            expected: 0,
         }
     }
 

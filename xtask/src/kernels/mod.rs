@@ -5,10 +5,13 @@ mod catalogue;
 mod cpio;
 mod guest;
 mod job;
+mod report;
+mod suite;
 mod vmlinux;
 
 use core::time::Duration;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::thread;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -17,38 +20,49 @@ use self::build::Built;
 use self::catalogue::{Catalogue, Kernel, SERIES};
 use self::guest::{Files, Machine, Report};
 use self::job::{Format, Job};
-use crate::apt::{cache_dir, create_dir};
+use self::suite::Suite;
+use crate::apt::{cache_dir, create_dir, remove_dir};
 use crate::packages;
 
 /// Boots other kernels and runs programs inside them
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  cargo xtask kernels 6.12. --run kproxy:apply   a test of a crate (PACKAGE:TEST), statically built
+  cargo xtask kernels                            all series: nft-selftest, packets, commands
+  cargo xtask kernels 6.12. --selftest           the newest 6.12, nft-selftest alone
+  cargo xtask kernels --record                   and write the results into docs/KERNEL.md
+  cargo xtask kernels 6.12. --run kproxy:apply   a test of a crate instead (PACKAGE:TEST)
   cargo xtask kernels 6.1. --run ./a.out -- --nocapture
 
 A guest runs as root with busybox and the modules that Service proxies use. Files keep their paths:
-a test finds its manifests (--file) and the program that it starts where they were when it was built.
+a test finds its manifests (--file), its libraries and the program that it starts where they were
+when it was built.
 
 Exit codes: 0 all passed, 1 something failed, or a kernel that must be had is missing.")]
 pub(crate) struct Args {
     /// Beginnings of versions, such as 6.12.; the newest that starts so is taken
     prefixes: Vec<String>,
-    /// Run this: a static program, or a test as PACKAGE:TEST; may be given more than once
-    #[arg(long, value_name = "PROGRAM", required = true)]
+    /// nft-selftest alone
+    #[arg(long, conflicts_with = "run")]
+    selftest: bool,
+    /// Run this instead: a program, or a test as PACKAGE:TEST; may be given more than once
+    #[arg(long, value_name = "PROGRAM")]
     run: Vec<String>,
     /// A file or folder that the guest has as well, at the same path
     #[arg(long, value_name = "PATH", requires = "run")]
     file: Vec<PathBuf>,
-    /// Arguments of what is run
-    #[arg(last = true, requires = "run")]
-    args: Vec<String>,
     /// What is run prints KTAP, as kselftest's programs do
     #[arg(long, requires = "run")]
     ktap: bool,
+    /// Arguments of what is run
+    #[arg(last = true, requires = "run")]
+    args: Vec<String>,
     /// Look for newer kernels than those at hand
     #[arg(long)]
     update: bool,
+    /// Write the results into docs/KERNEL.md
+    #[arg(long, conflicts_with = "run")]
+    record: bool,
     /// How many guests at once
     #[arg(long, value_name = "N", default_value_t = 1)]
     jobs: usize,
@@ -59,26 +73,133 @@ pub(crate) struct Args {
     machine: Machine,
 }
 
+/// One boot.
+struct Boot {
+    kernel: Kernel,
+    /// What is special about it.
+    about: &'static str,
+    machine: Machine,
+    jobs: Vec<Job>,
+}
+
 /// Boots what was asked for.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    catalogue::check_machine()?;
-    packages::ensure(guest::NEEDED)?;
-    guest::check_busybox()?;
-    let (files, jobs) = given(args)?;
+    prepare()?;
     let (kernels, missing) = provide(args)?;
-    let reports = boot(args, &kernels, &files, &jobs)?;
+    if kernels.is_empty() {
+        bail!("no kernel to boot: {}", missing.join(", "));
+    }
     let mut failed = missing;
-    for (kernel, report) in kernels.iter().zip(&reports) {
-        if !show(kernel, report, args.verbose) {
-            failed.push(kernel.release.clone());
+    let (files, boots) = if args.run.is_empty() {
+        let suite = Suite::build(!args.selftest)?;
+        if args.prefixes.is_empty() && !directly(&suite)? {
+            failed.push("the running kernel".to_owned());
         }
+        (Files::pack(&suite.paths())?, plan(args, &suite, kernels))
+    } else {
+        given(args, kernels)?
+    };
+    let reports = boot(&boots, &files, args.jobs)?;
+    for (boot, report) in boots.iter().zip(&reports) {
+        if !show(boot, report, args.verbose) {
+            failed.push(boot.kernel.release.clone());
+        }
+    }
+    if args.record {
+        report::record(&boots, &reports)?;
     }
     ensure!(failed.is_empty(), "failed: {}", failed.join(", "));
     Ok(())
 }
 
+/// The short form for every landing: nft-selftest on the kernels that must be had. A kernel that
+/// cannot be fetched is skipped by name, whatever the reason: mirrors come and go, and the full form
+/// is there to fail.
+pub(crate) fn short() -> Result<()> {
+    prepare()?;
+    let mut catalogue = Catalogue::open(false)?;
+    let mut boots = Vec::new();
+    let suite = Suite::build(false)?;
+    for prefix in SHORT {
+        match catalogue.provide(prefix) {
+            Ok(Some(kernel)) => boots.push(Boot {
+                kernel,
+                about: "",
+                machine: Machine::default(),
+                jobs: suite.jobs(),
+            }),
+            Ok(None) => println!("{prefix} skipped: no package on the mirrors"),
+            Err(error) => println!("{prefix} skipped: {error:#}"),
+        }
+    }
+    let files = Files::pack(&suite.paths())?;
+    let reports = boot(&boots, &files, 1)?;
+    let shown = boots.iter().zip(&reports);
+    let bad: Vec<_> = shown
+        .filter(|(boot, report)| !show(boot, report, false))
+        .map(|(boot, _)| boot.kernel.release.as_str())
+        .collect();
+    ensure!(bad.is_empty(), "failed: {}", bad.join(", "));
+    Ok(())
+}
+
+/// Series of the short form.
+const SHORT: [&str; 2] = ["6.1.", "6.12."];
+
+/// Series before kproxy's first, on which it must say so.
+const TOO_OLD: &str = "5.10.";
+/// The series that is booted without IPv6, too.
+const WITHOUT_IPV6: &str = "6.12.";
+
+fn prepare() -> Result<()> {
+    catalogue::check_machine()?;
+    packages::ensure(guest::NEEDED)?;
+    guest::check_busybox()
+}
+
+/// Runs nft-selftest on the running kernel; whether all is well.
+fn directly(suite: &Suite) -> Result<bool> {
+    let mut command = Command::new(suite.selftest());
+    let output = command.output().context("nft-selftest")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let totals = text.lines().last().unwrap_or_default();
+    println!("running kernel: {}", totals.trim_start_matches("# "));
+    for line in text.lines().filter(|line| line.starts_with("not ok")) {
+        println!("        {line}");
+    }
+    Ok(output.status.success())
+}
+
+/// What is run on each kernel when nothing else is asked for.
+fn plan(args: &Args, suite: &Suite, kernels: Vec<Kernel>) -> Vec<Boot> {
+    let mut boots = Vec::new();
+    for kernel in kernels {
+        let old = kernel.prefix == TOO_OLD;
+        let (about, jobs) = if old {
+            ("too old", suite.refusals())
+        } else {
+            ("", suite.jobs())
+        };
+        boots.push(Boot {
+            kernel: kernel.clone(),
+            about,
+            machine: args.machine.clone(),
+            jobs,
+        });
+        if kernel.prefix == WITHOUT_IPV6 && !args.selftest {
+            boots.push(Boot {
+                kernel,
+                about: "without IPv6",
+                machine: args.machine.with_cmdline("ipv6.disable=1"),
+                jobs: suite.without_ipv6(),
+            });
+        }
+    }
+    boots
+}
+
 /// What `--run` asks for.
-fn given(args: &Args) -> Result<(Files, Vec<Job>)> {
+fn given(args: &Args, kernels: Vec<Kernel>) -> Result<(Files, Vec<Boot>)> {
     let to_build: Vec<_> = args.run.iter().filter(|it| is_test(it)).collect();
     let built = Built::build(&to_build.iter().map(|it| it.as_str()).collect::<Vec<_>>())?;
     let mut paths = Vec::new();
@@ -114,9 +235,16 @@ fn given(args: &Args) -> Result<(Files, Vec<Job>)> {
                 _ if is_test(program) => Format::Libtest,
                 _ => Format::Text,
             },
+            expected: 0,
         });
     }
-    Ok((Files::pack(&paths, &jobs)?, jobs))
+    let boots = kernels.into_iter().map(|kernel| Boot {
+        kernel,
+        about: "",
+        machine: args.machine.clone(),
+        jobs: jobs.clone(),
+    });
+    Ok((Files::pack(&paths)?, boots.collect()))
 }
 
 /// Whether it names a test of a crate, not a file.
@@ -146,39 +274,38 @@ fn provide(args: &Args) -> Result<(Vec<Kernel>, Vec<String>)> {
     };
     let (mut kernels, mut missing) = (Vec::new(), Vec::new());
     for (prefix, must) in wanted {
-        match catalogue.provide(&prefix) {
-            Ok(Some(kernel)) => kernels.push(kernel),
-            Ok(None) => {
-                println!("{prefix} skipped: no package on the mirrors");
-                missing.extend(must.then_some(prefix));
+        let reason = match catalogue.provide(&prefix) {
+            Ok(Some(kernel)) => {
+                kernels.push(kernel);
+                continue;
             }
-            Err(error) => {
-                println!("{prefix} skipped: {error:#}");
-                missing.extend(must.then_some(prefix));
-            }
-        }
-    }
-    if kernels.is_empty() {
-        bail!("no kernel to boot: {}", missing.join(", "));
+            Ok(None) => "no package on the mirrors".to_owned(),
+            Err(error) => format!("{error:#}"),
+        };
+        println!("{prefix} skipped: {reason}");
+        missing.extend(must.then_some(prefix));
     }
     Ok((kernels, missing))
 }
 
 /// Boots all, some at once.
-fn boot(args: &Args, kernels: &[Kernel], files: &Files, jobs: &[Job]) -> Result<Vec<Report>> {
+fn boot(boots: &[Boot], files: &Files, at_once: usize) -> Result<Vec<Report>> {
     let scratch = cache_dir()?.join("kernels/run");
-    let one = |kernel: &Kernel| {
-        let folder = scratch.join(&kernel.release);
+    let one = |(number, boot): (usize, &Boot)| {
+        let process = std::process::id();
+        let folder = scratch.join(format!("{process}-{number}-{}", boot.kernel.release));
         create_dir(&folder)?;
-        guest::run(kernel, &args.machine, files, jobs, &folder)
+        let report = guest::run(&boot.kernel, &boot.machine, files, &boot.jobs, &folder)?;
+        if report.is_good() {
+            remove_dir(&folder)?;
+        }
+        Ok(report)
     };
+    let numbered: Vec<_> = boots.iter().enumerate().collect();
     let mut reports = Vec::new();
-    for some in kernels.chunks(args.jobs.max(1)) {
+    for some in numbered.chunks(at_once.max(1)) {
         let done: Vec<Result<Report>> = thread::scope(|scope| {
-            let running: Vec<_> = some
-                .iter()
-                .map(|kernel| scope.spawn(|| one(kernel)))
-                .collect();
+            let running: Vec<_> = some.iter().map(|boot| scope.spawn(|| one(*boot))).collect();
             let joined = running.into_iter().map(thread::ScopedJoinHandle::join);
             joined
                 .map(|it| it.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
@@ -192,24 +319,23 @@ fn boot(args: &Args, kernels: &[Kernel], files: &Files, jobs: &[Job]) -> Result<
 }
 
 /// Prints what became of a boot; whether all was well.
-fn show(kernel: &Kernel, report: &Report, verbose: bool) -> bool {
-    let boot = report.boot.as_deref().unwrap_or("-");
+fn show(boot: &Boot, report: &Report, verbose: bool) -> bool {
+    let (kernel, about) = (&boot.kernel, boot.about);
+    let booted = report.boot.as_deref().unwrap_or("-");
     let release = report.release.as_deref().unwrap_or(&kernel.release);
     let time = report.time.as_secs_f32();
     println!(
-        "{:<7} {release}: booted in {boot} s, {time:.1} s in all",
+        "{:<7} {release} {about}: booted in {booted} s, {time:.1} s in all",
         kernel.prefix
     );
-    let mut good = report.trouble.is_none();
     if let Some(trouble) = &report.trouble {
         println!("        {trouble}; see {}", report.log.display());
     }
     for outcome in &report.outcomes {
         println!("        {}: {outcome}", outcome.job);
-        good &= outcome.is_good();
         if verbose || !outcome.is_good() {
             println!("{}", outcome.output.trim_end());
         }
     }
-    good
+    report.is_good()
 }
