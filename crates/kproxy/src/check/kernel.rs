@@ -4,8 +4,8 @@ use nft_batch::{Capabilities, Connection, KernelVersion};
 
 use super::{Check, Finding, Level, finding};
 
-/// The oldest kernel that kube-proxy's nftables mode accepts, and the oldest we are made for.
-pub(crate) const OLDEST: (u32, u32) = (5, 13);
+/// The oldest series that we are made for.
+pub(crate) const OLDEST: (u32, u32) = KernelVersion::OLDEST;
 
 pub(super) fn version() -> Finding {
     judge(&KernelVersion::running())

@@ -1,9 +1,6 @@
 //! What follows from what a kernel lacks, for whoever serves Services with it.
 
-use super::Capabilities;
-
-/// The oldest series that kube-proxy's nftables mode accepts (KEP-3866), and that we are made for.
-pub(super) const OLDEST: (u32, u32) = (5, 13);
+use super::{Capabilities, KernelVersion};
 
 /// Something that is missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,7 +31,7 @@ impl Capabilities {
     #[must_use]
     pub fn advice(&self) -> Vec<Advice> {
         let mut advice = Vec::new();
-        let (major, minor) = OLDEST;
+        let (major, minor) = KernelVersion::OLDEST;
         if !self.kernel.at_least(major, minor) {
             advice.push(Advice {
                 severity: Severity::Fatal,

@@ -15,6 +15,10 @@ pub struct KernelVersion {
 }
 
 impl KernelVersion {
+    /// The oldest series that kube-proxy's nftables mode accepts (KEP-3866), and that Service proxies
+    /// over this crate are made for.
+    pub const OLDEST: (u32, u32) = (5, 13);
+
     /// Of the running kernel.
     #[must_use]
     pub fn running() -> Self {
