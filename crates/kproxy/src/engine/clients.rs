@@ -17,7 +17,7 @@ use nl_codec::nft::Elem;
 use nl_codec::nft::expr::Expr;
 use svc_planner::clients::{ClientScope, StuckClient};
 use svc_planner::object::{ObjectName, Protocol};
-use svc_planner::plan::{DataType, Datum, Family};
+use svc_planner::plan::{DataType, Datum, EndpointId, Family};
 use svc_planner::report::PortName;
 
 use super::TABLE;
@@ -101,7 +101,8 @@ fn read_ours<T: Transport>(
         let id = elem.key_bytes().and_then(|key| key.try_into().ok());
         let datum = datum_of(family, DataType::Endpoint, elem);
         if let (Some(id), Some(Datum::Endpoint { address, port })) = (id, datum) {
-            known.insert(u32::from_ne_bytes(id), SocketAddr::new(address, port));
+            let id = EndpointId(u32::from_ne_bytes(id));
+            known.insert(id, SocketAddr::new(address, port));
         }
     })?;
     connection.dump_elements(nf, TABLE, map, |elem| {
@@ -110,9 +111,9 @@ fn read_ours<T: Transport>(
         else {
             return;
         };
-        if let (Some((client, scope)), Some(endpoint), Some(left)) =
-            (scope, known.get(&endpoint.0), left(elem))
-        {
+        // It may have been chosen when the traffic policy was another.
+        let led = known.get(&endpoint).or_else(|| known.get(&endpoint.twin()));
+        if let (Some((client, scope)), Some(endpoint), Some(left)) = (scope, led, left(elem)) {
             clients.push(StuckClient {
                 client,
                 scope,

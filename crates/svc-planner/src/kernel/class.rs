@@ -31,6 +31,8 @@ pub(crate) struct Stickiness {
     pub(crate) seconds: u32,
     /// The frontends are node ports; otherwise they have addresses.
     pub(crate) node_ports: bool,
+    /// They lead to groups of this node's endpoints.
+    pub(crate) local: bool,
 }
 
 impl Kind {
@@ -61,9 +63,14 @@ impl Shape {
         let Some(Stickiness {
             seconds,
             node_ports,
+            local,
         }) = self.sticky
         else {
             return numbered(format!("{kind}-{slots}"), suffix);
+        };
+        let kind = match self.kind {
+            Kind::Internal if local => INTERNAL_LOCAL,
+            _ => kind,
         };
         let stem = STICKY_STEMS[usize::from(node_ports)];
         numbered(format!("{stem}{kind}-{slots}-{seconds}"), suffix)
@@ -109,18 +116,21 @@ pub(crate) fn suffix_of(name: &str) -> Option<u32> {
         }
         numbers.next().map_or(Some(0), Result::ok)
     };
-    let of_kind = |kind: Kind| {
-        let kind = kind.name();
+    let of_kind = |kind: &str| {
         let sticky = STICKY_STEMS.map(|stem| after(&format!("{stem}{kind}"), 2));
         after(kind, 1).or_else(|| sticky.into_iter().flatten().next())
     };
-    let class = Kind::ALL.into_iter().find_map(of_kind);
+    let kinds = Kind::ALL.into_iter().map(Kind::name);
+    let class = kinds.chain([INTERNAL_LOCAL]).find_map(of_kind);
     class.or_else(|| after(STICK, 1))
 }
 
 /// Beginnings of the names of classes whose clients stick: of addresses, and of node ports.
 const STICKY_STEMS: [&str; 2] = ["sticky-", "sticky-nodeport-"];
 const STICK: &str = "stick";
+/// [`Kind::Internal`] in names of classes whose clients stick, if the group is one of this node's
+/// endpoints.
+const INTERNAL_LOCAL: &str = "internal-local";
 
 fn numbered(name: String, suffix: u32) -> Name {
     match suffix {
@@ -241,10 +251,10 @@ impl Classes {
     pub(crate) fn most_like(&self, shape: Shape, least: u32) -> Option<u32> {
         let is_usable = |class: &Class| {
             let other = class.shape;
-            let node_ports = |shape: Shape| shape.sticky.map(|sticky| sticky.node_ports);
+            let way = |shape: Shape| shape.sticky.map(|sticky| (sticky.node_ports, sticky.local));
             matches!(class.state, State::Ready(_) | State::Creating)
                 && (other.kind, other.algorithm) == (shape.kind, shape.algorithm)
-                && node_ports(other) == node_ports(shape)
+                && way(other) == way(shape)
                 && (least.max(1)..=shape.slots).contains(&other.slots)
         };
         let seconds = |shape: Shape| shape.sticky.map_or(0, |sticky| sticky.seconds);

@@ -131,7 +131,7 @@ impl Groups {
     }
 
     /// A new group; `None` if all numbers are in use.
-    pub(crate) fn insert(&mut self, owner: u32, sticky: bool, draft: u64) -> Option<u32> {
+    pub(crate) fn insert(&mut self, owner: u32, sticky: Option<Sticky>, draft: u64) -> Option<u32> {
         if self.arena.len() >= NO_GROUP as usize - 1 {
             return None;
         }
@@ -145,7 +145,7 @@ impl Groups {
                 shortcuts: [None; 2],
             },
             slots: SmallVec::new(),
-            sticky: sticky.then(Box::default),
+            sticky: sticky.map(Box::new),
             noted: draft,
         });
         Some(arena_number(id))

@@ -44,6 +44,9 @@ pub(crate) struct Kernel {
     pub(crate) chain_suffix: u32,
     pub(crate) settings: Settings,
     pub(crate) endpoint_ids: EndpointIds,
+    /// Sticky groups that their Service port had no use for any more, with that port. Their rows stay
+    /// for a while, and if it wants such a group meanwhile it gets its own again.
+    pub(crate) orphans: Vec<(u32, u32)>,
     /// Frontends that led to a sticky group and lead nowhere now: its clients there are remembered
     /// as long as it keeps its numbers.
     pub(crate) departed: Vec<(FrontendKey, u32)>,
@@ -123,6 +126,7 @@ impl Kernel {
                 service_cidrs: Vec::new(),
             },
             endpoint_ids: EndpointIds::default(),
+            orphans: Vec::new(),
             departed: Vec::new(),
             left: Vec::new(),
         }

@@ -1,5 +1,6 @@
 //! Endpoints of groups whose clients stick to them: each has a number that clients are remembered
-//! by. It belongs to an endpoint of a group, whatever slot that moves to, and is never used again.
+//! by. It belongs to an endpoint of a Service port, whatever slot that moves to, and is never used
+//! again for another.
 
 use crate::clock::PENDING;
 use crate::model::address::Target;
@@ -20,8 +21,10 @@ pub(crate) struct Leaving {
 }
 
 /// The endpoints of a group.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Sticky {
+    /// The group is one of this node's endpoints: its numbers have [`EndpointId::LOCAL`] set.
+    local: bool,
     /// In use: rows in `sticky-endpoints` and `chosen-endpoints`. By target.
     members: Vec<Member>,
     /// Rows in `chosen-endpoints` alone. Oldest first.
@@ -40,10 +43,18 @@ pub(crate) enum Event {
 }
 
 impl Sticky {
-    pub(crate) fn new(members: Vec<Member>, leaving: Vec<Leaving>) -> Self {
-        let mut sticky = Self { members, leaving };
+    pub(crate) fn new(local: bool, members: Vec<Member>, leaving: Vec<Leaving>) -> Self {
+        let mut sticky = Self {
+            local,
+            members,
+            leaving,
+        };
         sticky.members.sort_unstable_by_key(|member| member.target);
         sticky
+    }
+
+    pub(crate) const fn is_local(&self) -> bool {
+        self.local
     }
 
     pub(crate) fn members(&self) -> &[Member] {
@@ -77,6 +88,11 @@ impl Sticky {
             let last = leaving.find(|leaving| leaving.member.target == target)?;
             Some(last.member.id)
         })
+    }
+
+    /// Is a number one of its rows'?
+    pub(crate) fn has(&self, id: EndpointId) -> bool {
+        self.all().any(|member| member.id == id)
     }
 
     /// Takes an endpoint in.
@@ -163,16 +179,17 @@ impl Default for EndpointIds {
 }
 
 impl EndpointIds {
-    /// The next number. After the last one comes the first again: a client remembered by one so old
-    /// was forgotten long ago. `in_use` lists the numbers in use then.
+    /// The next number, of a group of all endpoints. After the last one comes the first again: a
+    /// client remembered by one so old was forgotten long ago. `in_use` lists the numbers in use then.
     pub(crate) fn take(&mut self, in_use: impl Fn(&mut Vec<EndpointId>)) -> EndpointId {
         loop {
             let id = self.next;
-            self.next = match id.0.checked_add(1) {
-                Some(next) => EndpointId(next),
-                None => {
+            self.next = match id.0 + 1 {
+                next if next < EndpointId::LOCAL => EndpointId(next),
+                _ => {
                     self.taken.clear();
                     in_use(&mut self.taken);
+                    self.taken.iter_mut().for_each(|id| *id = id.base());
                     self.taken.sort_unstable();
                     EndpointId::FIRST
                 }
@@ -193,13 +210,14 @@ mod tests {
         let first = EndpointId::FIRST.0;
         let mut ids = EndpointIds::default();
         let in_use = |list: &mut Vec<EndpointId>| {
-            list.extend([first + 1, first, first + 3].map(EndpointId));
+            list.extend([first + 1, EndpointId(first).twin().0, first + 3].map(EndpointId));
         };
         assert_eq!(ids.take(in_use).0, first);
         assert_eq!(ids.take(in_use).0, first + 1);
-        ids.next = EndpointId(u32::MAX - 1);
+        let end = EndpointId::LOCAL;
+        ids.next = EndpointId(end - 2);
         let next: Vec<_> = (0..4).map(|_| ids.take(in_use).0).collect();
-        assert_eq!(next, [u32::MAX - 1, u32::MAX, first + 2, first + 4]);
+        assert_eq!(next, [end - 2, end - 1, first + 2, first + 4]);
     }
 
     #[test]
@@ -212,7 +230,7 @@ mod tests {
             target: target(port),
             id: EndpointId(u32::from(port)),
         };
-        let mut sticky = Sticky::default();
+        let mut sticky = Sticky::new(false, Vec::new(), Vec::new());
         let mut events = Vec::new();
         for port in [3, 1, 2] {
             events.push((member(port), sticky.join(member(port))));

@@ -128,12 +128,30 @@ pub enum Key {
 }
 
 /// Number of an endpoint of a group; above all group numbers, so that none is taken for the other.
+///
+/// In the two groups of a Service port, all endpoints and those of this node, an endpoint has the
+/// same number but for one bit: rules set it or clear it before they look a client's endpoint up. So
+/// a client goes on to it after a change of traffic policy, if it may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct EndpointId(pub u32);
 
 impl EndpointId {
     /// The smallest.
     pub const FIRST: Self = Self(1 << Route::GROUP_BITS);
+    /// Set in numbers of groups of this node's endpoints.
+    pub const LOCAL: u32 = 1 << 31;
+
+    /// The number in the other group.
+    #[must_use]
+    pub const fn twin(self) -> Self {
+        Self(self.0 ^ Self::LOCAL)
+    }
+
+    /// The number in the group of all endpoints.
+    #[must_use]
+    pub const fn base(self) -> Self {
+        Self(self.0 & !Self::LOCAL)
+    }
 }
 
 /// Class and group of a frontend, packed as the kernel's rows hold them.

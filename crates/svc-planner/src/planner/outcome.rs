@@ -50,6 +50,7 @@ impl Planner {
         }
         for number in draft.freed_groups.drain(..) {
             self.kernel.groups.free(number);
+            self.kernel.orphans.retain(|(orphan, _)| *orphan != number);
             self.kernel.departed.retain(|(_, group)| *group != number);
         }
         self.kernel.left.append(&mut draft.left);

@@ -26,7 +26,7 @@ use crate::planning::takeover::Leftovers;
 use crate::report::PortName;
 
 /// Changes with what the rules say or what rows mean.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// State of a [`Planner`] between two transactions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -76,7 +76,14 @@ struct SavedGroup {
     slots: Vec<SocketAddr>,
     shortcuts: [Option<Route>; 2],
     /// Numbers of endpoints that clients stick to, and of those that are leaving.
-    sticky: Option<[Vec<(SocketAddr, EndpointId)>; 2]>,
+    sticky: Option<SavedSticky>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct SavedSticky {
+    local: bool,
+    members: Vec<(SocketAddr, EndpointId)>,
+    leaving: Vec<(SocketAddr, EndpointId)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -140,10 +147,11 @@ impl Planner {
         let member = |member: &Member| (socket(member.target), member.id);
         let sticky = |sticky: &Sticky| {
             let leaving = sticky.leaving().iter();
-            [
-                sticky.members().iter().map(member).collect(),
-                leaving.map(|leaving| member(&leaving.member)).collect(),
-            ]
+            SavedSticky {
+                local: sticky.is_local(),
+                members: sticky.members().iter().map(member).collect(),
+                leaving: leaving.map(|leaving| member(&leaving.member)).collect(),
+            }
         };
         let groups = self.kernel.groups.iter().map(|(number, group)| SavedGroup {
             number,

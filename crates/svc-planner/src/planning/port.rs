@@ -9,6 +9,7 @@ use super::rows::Goal;
 use crate::kernel::class::{Shape, Stickiness};
 use crate::kernel::group::NO_GROUP;
 use crate::kernel::set::SetId;
+use crate::kernel::sticky::Sticky;
 use crate::model::arena::NONE;
 use crate::model::service::{Port, Role};
 use crate::object::Algorithm;
@@ -98,12 +99,15 @@ impl Work<'_> {
         };
         let endpoints = core::mem::take(&mut self.selection.cluster);
         if cluster != 0 {
-            self.set_slots(cluster, &endpoints);
+            let twin = self.model.ports.at(id).map_or(0, |port| port.local_group);
+            self.set_slots(cluster, &endpoints, twin);
         }
         self.selection.cluster = endpoints;
         let endpoints = core::mem::take(&mut self.selection.local);
         if local != 0 {
-            self.set_slots(local, &endpoints);
+            let former = self.model.ports.at(id).map_or(0, |port| port.cluster_group);
+            let twin = if cluster != 0 { cluster } else { former };
+            self.set_slots(local, &endpoints, twin);
             let shortcut = |class: Option<u32>| class.and_then(|class| Route::new(class, cluster));
             self.set_shortcuts(local, classes.shortcuts.map(shortcut));
         }
@@ -180,10 +184,11 @@ impl Work<'_> {
         let local = count(self.selection.local.len());
         let timeouts = &self.kernel.classes.timeouts;
         let seconds = fates.affinity.map(|asked| timeouts.fit(asked));
-        let shape = |kind, slots, node_ports| {
+        let shape = |kind, slots, node_ports, local| {
             let sticky = seconds.map(|seconds| Stickiness {
                 seconds,
                 node_ports,
+                local,
             });
             Shape {
                 kind,
@@ -194,9 +199,9 @@ impl Work<'_> {
         };
         let shape_of = |fate, node_ports| match fate {
             Fate::Reject => None,
-            Fate::Drop => Some(shape(Kind::Drop, 0, false)),
-            Fate::Cluster(kind) => Some(shape(kind, cluster, node_ports)),
-            Fate::Local(kind) => Some(shape(kind, local, node_ports)),
+            Fate::Drop => Some(shape(Kind::Drop, 0, false, false)),
+            Fate::Cluster(kind) => Some(shape(kind, cluster, node_ports, false)),
+            Fate::Local(kind) => Some(shape(kind, local, node_ports, true)),
         };
         let [addresses, node_ports] = fates.reach;
         let external = |reached: bool, node_ports| {
@@ -207,7 +212,7 @@ impl Work<'_> {
         // Without affinity one does for both.
         let two = seconds.is_some();
         let shortcut = |reached: bool, node_ports| {
-            (takes_shortcut && reached).then(|| shape(Kind::Shortcut, cluster, node_ports))
+            (takes_shortcut && reached).then(|| shape(Kind::Shortcut, cluster, node_ports, false))
         };
         let shapes = [
             shape_of(fates.internal, false),
@@ -260,17 +265,24 @@ impl Work<'_> {
         let port = self.model.ports.at(id)?;
         let (cluster, local) = (port.cluster_group, port.local_group);
         let sticky = fates.affinity.is_some();
-        let cluster = self.group(id, cluster, fates.uses_cluster(), sticky)?;
-        let local = self.group(id, local, fates.uses_local(), sticky)?;
+        let sticky = |local| sticky.then(|| Sticky::new(local, Vec::new(), Vec::new()));
+        let cluster = self.group(id, cluster, fates.uses_cluster(), sticky(false))?;
+        let local = self.group(id, local, fates.uses_local(), sticky(true))?;
         Some((cluster, local))
     }
 
-    fn group(&mut self, owner: u32, known: u32, used: bool, sticky: bool) -> Option<u32> {
+    fn group(&mut self, owner: u32, known: u32, used: bool, sticky: Option<Sticky>) -> Option<u32> {
         if !used {
             return Some(0);
         }
-        if known != 0 && self.is_sticky(known) == sticky {
+        if known != 0 && self.is_sticky(known) == sticky.is_some() {
             return Some(known);
+        }
+        if let Some(sticky) = &sticky
+            && let Some(orphan) = self.orphan(owner, sticky.is_local())
+        {
+            self.edit_group(orphan, |facts| facts.owner = owner);
+            return Some(orphan);
         }
         let draft = self.draft.number;
         let number = self.kernel.groups.insert(owner, sticky, draft)?;
@@ -287,6 +299,7 @@ impl Work<'_> {
         if before == (cluster, local) {
             return;
         }
+        let is_gone = port.is_gone();
         (port.cluster_group, port.local_group) = (cluster, local);
         let (cluster_group, local_group) = before;
         self.draft.undo.push(Undo::Port {
@@ -297,6 +310,9 @@ impl Work<'_> {
         for (old, new) in [(cluster_group, cluster), (local_group, local)] {
             if old != 0 && old != new {
                 self.edit_group(old, |facts| facts.owner = NONE);
+                if self.is_sticky(old) && !is_gone {
+                    self.kernel.orphans.push((old, id));
+                }
             }
         }
     }

@@ -105,18 +105,20 @@ impl Placement {
 
 impl Work<'_> {
     /// Brings the slots of a group in line with the endpoints wanted, in any order, without
-    /// duplicates.
-    pub(super) fn set_slots(&mut self, number: u32, targets: &[Target]) {
+    /// duplicates. `twin` is the other group of its Service port, 0 if there is none.
+    pub(super) fn set_slots(&mut self, number: u32, targets: &[Target], twin: u32) {
         let Some(group) = self.kernel.groups.at_mut(number) else {
             return;
         };
         let before = group.facts.count as usize;
-        if before == targets.len() && group.slots.len() == before && group.slots[..] == *targets {
+        let count = targets.len();
+        let sticky = group.sticky.as_ref();
+        let are_members = sticky.is_none_or(|sticky| sticky.members().len() == count);
+        if before == count && are_members && group.slots[..] == *targets {
             return;
         }
-        let count = targets.len();
         if group.sticky.is_some() {
-            self.set_members(number, targets);
+            self.set_members(number, targets, twin);
         }
         let Some(group) = self.kernel.groups.at_mut(number) else {
             return;

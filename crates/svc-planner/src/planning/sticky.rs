@@ -4,13 +4,13 @@ use super::Work;
 use super::draft::{Due, Undo};
 use super::slots::slot_key;
 use crate::clock::is_over;
-use crate::kernel::group::endpoint_datum;
+use crate::kernel::group::{Groups, NO_GROUP, endpoint_datum};
 use crate::kernel::set::SetId;
 use crate::kernel::sticky::{Event, Member, Sticky};
 use crate::model::address::Target;
 use crate::model::arena::NONE;
 use crate::model::frontend::FrontendKey;
-use crate::plan::{Key, Route};
+use crate::plan::{EndpointId, Key, Route};
 
 /// So many departed frontends are kept in mind.
 const DEPARTED: usize = 1024;
@@ -18,7 +18,7 @@ const DEPARTED: usize = 1024;
 impl Work<'_> {
     /// Gives the endpoints wanted numbers. Those not wanted any more lose their clients at once, but
     /// not who has just chosen them.
-    pub(super) fn set_members(&mut self, number: u32, targets: &[Target]) {
+    pub(super) fn set_members(&mut self, number: u32, targets: &[Target], twin: u32) {
         let mut wanted = core::mem::take(&mut self.placement.sorted);
         wanted.clear();
         wanted.extend_from_slice(targets);
@@ -36,16 +36,18 @@ impl Work<'_> {
         for target in &wanted {
             let sticky = self.sticky(number);
             if sticky.is_some_and(|sticky| sticky.member(*target).is_none()) {
-                self.join(number, *target);
+                self.join(number, *target, twin);
             }
         }
         self.placement.sorted = wanted;
     }
 
     /// Notes that a frontend leads from one group to another, or nowhere: its clients must not go on
-    /// to endpoints of the former.
+    /// to endpoints of the former. If both are of one Service port, they may, where the rules find
+    /// their numbers.
     pub(super) fn note_move(&mut self, key: FrontendKey, old: Option<Route>, new: Option<Route>) {
-        let (old, new) = (old.map(Route::group), new.map(Route::group));
+        let group = |route: Option<Route>| route.map(Route::group).filter(|it| *it != NO_GROUP);
+        let (old, new) = (group(old), group(new));
         if old == new {
             return;
         }
@@ -57,10 +59,16 @@ impl Work<'_> {
                     && (same_address || node_port)
             };
             let departed = self.kernel.departed.iter();
-            let left = departed.filter(|(other, group)| is_same(other) && *group != new);
+            let left = departed.filter(|(other, group)| {
+                is_same(other) && *group != new && !are_twins(&self.kernel.groups, *group, new)
+            });
             self.draft.left.extend(left.map(|(_, group)| *group));
         }
-        let Some(old) = old.filter(|old| self.sticky(*old).is_some()) else {
+        let is_left = |old: &u32| {
+            self.sticky(*old).is_some()
+                && new.is_none_or(|new| !are_twins(&self.kernel.groups, *old, new))
+        };
+        let Some(old) = old.filter(is_left) else {
             return;
         };
         let departed = &mut self.kernel.departed;
@@ -73,46 +81,57 @@ impl Work<'_> {
         }
     }
 
-    /// All groups whose clients stick and that take shortcuts are to get new numbers: who takes them
-    /// is not who took them.
-    pub(super) fn note_new_shortcuts(&mut self) {
-        for (number, group) in self.kernel.groups.iter() {
-            if group.sticky.is_some() {
-                for route in group.facts.shortcuts.into_iter().flatten() {
-                    self.draft.left.extend([number, route.group()]);
-                }
-            }
+    /// The other group of a group's Service port, 0 if there is none.
+    fn twin(&self, number: u32) -> u32 {
+        let owner = self.kernel.groups.at(number).map(|group| group.facts.owner);
+        let Some(port) = owner.and_then(|owner| self.model.ports.at(owner)) else {
+            return 0;
+        };
+        if port.cluster_group == number {
+            port.local_group
+        } else {
+            port.cluster_group
         }
     }
 
-    /// Gives the endpoints of groups that lost a frontend new numbers, or none if nobody uses them.
-    /// In a transaction of its own: no row may change twice in one.
+    /// Gives the endpoints of groups that lost a frontend new numbers, or none if nobody uses them;
+    /// with them those of their twins, whose numbers are the same. In a transaction of its own: no row
+    /// may change twice in one.
     pub(crate) fn renumber(&mut self, mut left: Vec<u32>) {
+        let twins: Vec<u32> = left.iter().map(|number| self.twin(*number)).collect();
+        left.extend(twins.into_iter().filter(|twin| *twin != 0));
         left.sort_unstable();
         left.dedup();
-        for &number in &left {
-            self.renumber_group(number);
+        let released: Vec<_> = left.iter().map(|&it| (it, self.release(it))).collect();
+        for (number, targets) in released {
+            self.number_anew(number, targets);
         }
         self.draft.renumbered = left;
     }
 
-    fn renumber_group(&mut self, number: u32) {
-        let Some(group) = self.kernel.groups.at(number) else {
-            return;
-        };
-        let is_used = group.facts.rows > 0 || group.facts.owner != NONE;
-        let Some(sticky) = &group.sticky else {
-            return;
+    /// Takes a group's endpoints their numbers.
+    fn release(&mut self, number: u32) -> Vec<Target> {
+        let Some(sticky) = self.sticky(number) else {
+            return Vec::new();
         };
         let targets: Vec<Target> = sticky.members().iter().map(|it| it.target).collect();
         for at in (0..targets.len()).rev() {
             self.leave(number, at);
         }
-        if !is_used {
+        targets
+    }
+
+    fn number_anew(&mut self, number: u32, targets: Vec<Target>) {
+        let Some(group) = self.kernel.groups.at(number) else {
+            return;
+        };
+        let is_used = group.facts.rows > 0 || group.facts.owner != NONE;
+        if !is_used || group.sticky.is_none() {
             return;
         }
+        let twin = self.twin(number);
         for target in targets {
-            self.add_member(number, target);
+            self.add_member(number, target, twin);
         }
         let Some(group) = self.kernel.groups.at(number) else {
             return;
@@ -149,6 +168,18 @@ impl Work<'_> {
         }
     }
 
+    /// A group that a Service port let go not long ago.
+    pub(super) fn orphan(&self, port: u32, local: bool) -> Option<u32> {
+        let mut orphans = self.kernel.orphans.iter();
+        let orphan = orphans.find(|(number, former)| {
+            let group = self.kernel.groups.at(*number);
+            let group = group.filter(|group| group.facts.owner == NONE);
+            let sticky = group.and_then(|group| group.sticky.as_ref());
+            *former == port && sticky.is_some_and(|sticky| sticky.is_local() == local)
+        });
+        orphan.map(|(number, _)| *number)
+    }
+
     /// Do clients of a group stick to endpoints?
     pub(super) fn is_sticky(&self, number: u32) -> bool {
         self.sticky(number).is_some()
@@ -163,10 +194,10 @@ impl Work<'_> {
         targets.iter().filter(is_stranger).count()
     }
 
-    fn join(&mut self, number: u32, target: Target) {
+    fn join(&mut self, number: u32, target: Target, twin: u32) {
         let back = self.sticky_mut(number).and_then(|it| it.come_back(target));
         let Some((member, event)) = back else {
-            return self.add_member(number, target);
+            return self.add_member(number, target, twin);
         };
         let datum = endpoint_datum(target, self.model.family);
         let key = Key::EndpointId(member.id);
@@ -174,13 +205,11 @@ impl Work<'_> {
         self.note_event(number, member, event);
     }
 
-    fn add_member(&mut self, number: u32, target: Target) {
-        let kernel = &mut *self.kernel;
-        let groups = &kernel.groups;
-        let id = kernel.endpoint_ids.take(|list| {
-            let sticky = groups.iter().filter_map(|(_, group)| group.sticky.as_ref());
-            list.extend(sticky.flat_map(|sticky| sticky.all()).map(|it| it.id));
-        });
+    fn add_member(&mut self, number: u32, target: Target, twin: u32) {
+        let id = match self.number_of_twin(number, target, twin) {
+            Some(id) => id,
+            None => self.new_number(number),
+        };
         let member = Member { target, id };
         let Some(sticky) = self.sticky_mut(number) else {
             return;
@@ -192,6 +221,29 @@ impl Work<'_> {
             self.draft.add(set, number, key, datum.clone());
         }
         self.note_event(number, member, event);
+    }
+
+    /// The number that fits the one an endpoint has in the other group, unless rows of a group that
+    /// is about to go have it still.
+    fn number_of_twin(&self, number: u32, target: Target, twin: u32) -> Option<EndpointId> {
+        let own = self.sticky(number)?;
+        let other = self.sticky(twin)?;
+        let id = other.member(target)?.twin();
+        let orphans = self.kernel.orphans.iter();
+        let mut orphans = orphans.filter_map(|(orphan, _)| self.sticky(*orphan));
+        let is_taken = own.has(id) || orphans.any(|orphan| orphan.has(id));
+        (own.is_local() != other.is_local() && !is_taken).then_some(id)
+    }
+
+    fn new_number(&mut self, number: u32) -> EndpointId {
+        let is_local = self.sticky(number).is_some_and(Sticky::is_local);
+        let kernel = &mut *self.kernel;
+        let groups = &kernel.groups;
+        let id = kernel.endpoint_ids.take(|list| {
+            let sticky = groups.iter().filter_map(|(_, group)| group.sticky.as_ref());
+            list.extend(sticky.flat_map(|sticky| sticky.all()).map(|it| it.id));
+        });
+        if is_local { id.twin() } else { id }
     }
 
     fn leave(&mut self, number: u32, at: usize) {
@@ -223,4 +275,10 @@ impl Work<'_> {
     fn sticky_mut(&mut self, number: u32) -> Option<&mut Sticky> {
         self.kernel.groups.at_mut(number)?.sticky.as_deref_mut()
     }
+}
+
+/// Are these the groups of one Service port?
+fn are_twins(groups: &Groups, one: u32, other: u32) -> bool {
+    let owner = |number| groups.at(number).map(|group| group.facts.owner);
+    owner(one).is_some_and(|it| it != NONE && owner(other) == Some(it))
 }

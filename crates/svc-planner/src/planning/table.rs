@@ -167,11 +167,7 @@ impl Work<'_> {
         let wanted = RuleSettings::new(self.model, self.config);
         let former = core::mem::replace(&mut self.kernel.settings.rules, wanted);
         let rules = &self.kernel.settings.rules;
-        let changed = former != *rules;
-        if !former.masquerade.same_locals(&rules.masquerade) {
-            self.note_new_shortcuts();
-        }
-        changed
+        former != *rules
     }
 
     fn node_ports(&self) -> NodePortMatch {

@@ -59,11 +59,6 @@ impl Masquerade {
         Statement::MarkOr { bits: self.bits }
     }
 
-    /// Does it recognise pods as the other does?
-    pub(crate) fn same_locals(&self, other: &Self) -> bool {
-        self.local == other.local
-    }
-
     /// Is it known for the address of a pod?
     pub(crate) fn is_local(&self, address: IpAddr) -> bool {
         matches!(&self.local, Some(LocalMatch::Source(prefix)) if prefix.contains(&address))

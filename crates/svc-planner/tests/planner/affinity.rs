@@ -502,3 +502,48 @@ fn nobody_needs_to_tell() {
     let fresh = Planner::new(Family::Ipv4, Config::default());
     assert_eq!(fresh.classes(), 0);
 }
+
+/// A change of traffic policy moves those whose endpoint it rules out, and nobody else, however
+/// quickly it is changed back.
+#[test]
+fn a_policy_moves_only_those_who_must() {
+    let ways = [To::ClusterIp(1), To::External(1), To::NodePort(1)];
+    for seed in 1..=12 {
+        let mut driver = driver(Config::default());
+        let mut traffic = Traffic { state: seed };
+        driver.change(pods(1, 1..=5));
+        let mut stuck = BTreeMap::new();
+        let mut policies = [TrafficPolicy::Cluster; 2];
+        for step in 0..12 {
+            let mut service = sticky(1, Some(10_000));
+            [service.internal_policy, service.external_policy] = policies;
+            driver.change(Change::Service(service));
+            // At times the former group is still about to go.
+            if traffic.below(2) == 0 {
+                driver.drain();
+            } else {
+                soon(&mut driver);
+            }
+            for number in 0..20 {
+                for to in ways {
+                    let policy = policies[usize::from(to != To::ClusterIp(1))];
+                    let reached = traffic.send(&mut driver, client(number), to);
+                    let may =
+                        |address: IpAddr| policy == TrafficPolicy::Cluster || pod(address) % 2 == 1;
+                    assert!(may(reached), "{reached}");
+                    let before = stuck.insert((number, to), reached);
+                    if let Some(before) = before.filter(|before| may(*before)) {
+                        let told = (seed, step, number, to, policies);
+                        assert_eq!(reached, before, "{told:?}");
+                    }
+                }
+            }
+            let flipped = usize::from(traffic.below(2) == 0);
+            policies[flipped] = if policies[flipped] == TrafficPolicy::Local {
+                TrafficPolicy::Cluster
+            } else {
+                TrafficPolicy::Local
+            };
+        }
+    }
+}

@@ -3,6 +3,7 @@
 //! ```text
 //! 1  scratch = client . frontend → map client-affinity     the endpoint's number
 //!    that row's lifetime starts anew
+//!    the number in this kind of group: a bit is set or cleared
 //!    scratch → map sticky-endpoints, scratch = 0, dnat
 //! 2  a number of an endpoint that is gone: scratch = group, read again
 //! 3  scratch . random 0…n-1 → map sticky-slots             a new endpoint's number
@@ -48,6 +49,13 @@ impl Layout<'_> {
                 map: self.name(SetId::ClientAffinity),
             },
             self.stick(sticky.seconds),
+            if sticky.local {
+                let bits = EndpointId::LOCAL;
+                Statement::ScratchOr { bits }
+            } else {
+                let mask = !EndpointId::LOCAL;
+                Statement::ScratchMask { mask }
+            },
             Statement::Dnat {
                 key: vec![scratch()],
                 map: self.name(SetId::StickyEndpoints),

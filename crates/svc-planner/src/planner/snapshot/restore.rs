@@ -6,7 +6,9 @@ use core::time::Duration;
 use thiserror::Error;
 
 use super::super::{Planner, Stage};
-use super::{SavedClass, SavedGroup, SavedList, SavedPort, SavedSet, Snapshot, VERSION};
+use super::{
+    SavedClass, SavedGroup, SavedList, SavedPort, SavedSet, SavedSticky, Snapshot, VERSION,
+};
 use crate::clock::{IN_USE, PENDING, ticks};
 use crate::config::Config;
 use crate::kernel::class::{Class, Classes, Shape, State};
@@ -93,6 +95,7 @@ impl Restore<'_> {
         self.hairpins(saved.hairpins)?;
         self.ports(saved.ports)?;
         self.frontends(saved.frontends)?;
+        self.orphans();
         self.lists(saved.source_lists)?;
         self.guards(saved.guards)?;
         self.schedule();
@@ -184,27 +187,33 @@ impl Restore<'_> {
         Ok(())
     }
 
-    fn sticky(
-        &self,
-        [members, leaving]: &[Vec<(SocketAddr, EndpointId)>; 2],
-    ) -> Restored<Box<Sticky>> {
+    fn sticky(&self, saved: &SavedSticky) -> Restored<Box<Sticky>> {
         let member = |(socket, id): &(SocketAddr, EndpointId)| {
             Ok(Member {
                 target: self.target(*socket)?,
                 id: *id,
             })
         };
-        let leaving = leaving.iter().map(member).map(|member| {
+        let leaving = saved.leaving.iter().map(member).map(|member| {
             Ok(Leaving {
                 member: member?,
                 since: PENDING,
             })
         });
-        let members = members.iter().map(member).collect::<Restored<_>>()?;
+        let members = saved.members.iter().map(member).collect::<Restored<_>>()?;
         Ok(Box::new(Sticky::new(
+            saved.local,
             members,
             leaving.collect::<Restored<_>>()?,
         )))
+    }
+
+    fn orphans(&mut self) {
+        let kernel = &mut self.planner.kernel;
+        let groups = kernel.groups.iter();
+        let orphans =
+            groups.filter(|(_, group)| group.sticky.is_some() && group.facts.owner == NONE);
+        kernel.orphans = orphans.map(|(number, _)| (number, NONE)).collect();
     }
 
     fn hairpins(&mut self, saved: Vec<(SocketAddr, Protocol)>) -> Restored {
