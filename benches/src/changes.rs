@@ -185,5 +185,6 @@ fn node(last: u8) -> Change {
         addresses: [IpAddr::from([192, 168, 0, last])].into_iter().collect(),
         pod_cidrs: Default::default(),
         zone: None,
+        eligible: true,
     })
 }

@@ -48,6 +48,7 @@ impl Cluster {
         Service {
             name: name(service),
             created: Some(1_700_000_000),
+            uid: None,
             cluster_ips: [IpAddr::V4(self.cluster_ip(service))].into_iter().collect(),
             external_ips: Default::default(),
             load_balancer_ips: Default::default(),
@@ -79,6 +80,7 @@ impl Cluster {
         EndpointSlice {
             name: name(service),
             service: name(service).name,
+            triggers: Default::default(),
             ports: [SlicePort {
                 name: "http".into(),
                 protocol: Protocol::Tcp,

@@ -32,6 +32,7 @@ pub fn service(service: &str, address: IpAddr, protocols: &[Protocol], port: u16
     Change::Service(Service {
         name: name(service),
         created: None,
+        uid: None,
         cluster_ips: [address].into_iter().collect(),
         external_ips: SmallVec::new(),
         load_balancer_ips: SmallVec::new(),
@@ -66,6 +67,7 @@ pub fn slice(service: &str, addresses: &[IpAddr], protocols: &[Protocol], port: 
     Change::EndpointSlice(EndpointSlice {
         name: name(service),
         service: service.into(),
+        triggers: Default::default(),
         ports: protocols.iter().map(port).collect(),
         endpoints: addresses.iter().map(endpoint).collect(),
     })

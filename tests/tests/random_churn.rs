@@ -277,6 +277,7 @@ fn churn(topology: &Topology, net: Net, dice: &mut Dice, time: Duration) -> Resu
         addresses: smallvec![net.node()],
         pod_cidrs: smallvec![],
         zone: None,
+        eligible: true,
     }));
     for change in web(net, dice)? {
         engine.apply(change);

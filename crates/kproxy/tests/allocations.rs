@@ -11,8 +11,9 @@ use core::time::Duration;
 
 use allocation_counter::measure;
 use kproxy::conntrack::Reconciler;
-use kproxy::engine::{Engine, Netns, TABLE};
+use kproxy::engine::{Engine, Netns, Saver, TABLE};
 use kproxy::lower::{Lowered, lower};
+use kproxy::proxy::Periods;
 use nft_batch::{Batch, BatchOptions, Connection};
 use smallvec::smallvec;
 use svc_planner::object::{
@@ -86,6 +87,7 @@ fn service(number: u8, affinity: Option<u32>) -> Change {
     Change::Service(Service {
         name: name(number),
         created: None,
+        uid: None,
         cluster_ips: smallvec![IpAddr::from([10, 96, 0, number])],
         external_ips: smallvec![IpAddr::from([192, 0, 2, number])],
         load_balancer_ips: smallvec![],
@@ -118,6 +120,7 @@ fn slice(number: u8, pods: impl IntoIterator<Item = (u8, Pod)>) -> Change {
     Change::EndpointSlice(EndpointSlice {
         name: name(number),
         service: name(number).name,
+        triggers: Default::default(),
         ports: smallvec![SlicePort {
             name: "http".into(),
             protocol: Protocol::Tcp,
@@ -135,6 +138,7 @@ fn cluster(affinity: Option<u32>) -> Vec<Change> {
             addresses: smallvec![IpAddr::from([192, 0, 2, 200])],
             pod_cidrs: smallvec!["10.0.0.0/16".parse().unwrap()],
             zone: None,
+            eligible: true,
         }),
         Change::ServiceCidr {
             name: "kubernetes".into(),
@@ -262,5 +266,42 @@ fn the_engine_allocates_nothing_for_a_change_of_endpoints() {
                 }
             }
         }
+    });
+}
+
+/// Neither do the loop's metrics, history and status. Its log is not counted: nobody listens to it.
+#[test]
+fn nor_does_the_loop_around_it() {
+    in_new_netns(|| {
+        let engine = Engine::new(Connection::open().unwrap(), |_| Config {
+            hold: Duration::ZERO,
+            settle: Duration::ZERO,
+            ..config()
+        });
+        let mut proxy = kproxy::proxy::Proxy::new(engine, Saver::new(None), Periods::default());
+        cluster(None)
+            .into_iter()
+            .for_each(|change| proxy.apply(change));
+        proxy.sync();
+        for (what, directions) in CHANGES {
+            for round in 0..2 * ROUNDS {
+                for pods in directions {
+                    let Change::EndpointSlice(mut slice) = slice(0, pods.iter().copied()) else {
+                        panic!("a slice");
+                    };
+                    // As of a change that happens now.
+                    slice.triggers = smallvec![u64::MAX];
+                    proxy.apply(Change::EndpointSlice(slice));
+                    let mut applied = 0;
+                    let counted = measure(|| _ = proxy.sync_with(|_, _| applied += 1));
+                    if round >= ROUNDS {
+                        assert_eq!(counted.count_total, 0, "{what}: {pods:?}");
+                        assert!(applied > 0, "{what}");
+                    }
+                }
+            }
+        }
+        let history = proxy.history().read();
+        assert_eq!(history.transactions.len(), 120);
     });
 }

@@ -24,7 +24,7 @@ use kproxy::conntrack;
 use kproxy::engine::{GuardOptions, Netns, Saver, Wait};
 use kproxy::health::Health;
 use kproxy::listeners::{Listeners, Site};
-use kproxy::metrics::Sources;
+use kproxy::metrics::{MetricsSite, Sources};
 use kproxy::proxy::{Periods, Proxy};
 use loopback::bring_up;
 use nft_batch::Errno;
@@ -87,19 +87,18 @@ fn the_node_is_waited_for_and_heeded() {
         until(|| ask(METRICS, "/healthz").is_ok_and(|it| it.body == "ok"));
         assert_eq!(ask(METRICS, "/proxyMode").unwrap().body, "nftables");
         let metrics = ask(METRICS, "/metrics").unwrap();
-        assert!(
-            metrics
-                .head
-                .contains("content-type: application/openmetrics-text")
-        );
+        let plain = "content-type: text/plain; version=0.0.4; charset=utf-8";
+        assert!(metrics.head.contains(plain), "{}", metrics.head);
         for expected in [
             "\nkubeproxy_sync_proxy_rules_nftables_sync_failures_total{ip_family=\"IPv6\"} 0\n",
             "\nkubeproxy_conntrack_reconciler_deleted_entries_total{ip_family=\"IPv4\"} 0\n",
             "\nkubeproxy_conntrack_reconciler_sync_duration_seconds_bucket\
-             {le=\"16.384\",ip_family=\"IPv4\"} ",
+             {ip_family=\"IPv4\",le=\"16.384\"} ",
             "\nkubeproxy_proxy_livez_total{code=\"503\"} 0\n",
-            "\nkproxy_service_ports_not_served{ip_family=\"IPv4\"} 0",
-            "\n# EOF\n",
+            "\nkproxy_service_ports_not_served{ip_family=\"IPv4\",reason=\"SetAside\"} 0\n",
+            "\nkproxy_objects_skipped_total{kind=\"Service\"} 0\n",
+            "\nkubernetes_build_info{",
+            "\nprocess_open_fds ",
         ] {
             assert!(
                 metrics.body.contains(expected),
@@ -234,13 +233,20 @@ fn serve(proxy: &mut Proxy<Faulty>) -> Listeners {
     let listeners = Listeners::start(&Netns::Current, Arc::new(|| true)).unwrap();
     let conntrack = Arc::<conntrack::Counters>::default();
     let sources = Sources {
+        sync: proxy.metrics(),
+        listeners: listeners.counters(),
+        skipped: Arc::default(),
+        events: None,
+        api: None,
         health: Arc::clone(&health),
         conntrack,
     };
-    for (address, pages) in [(HEALTHZ, health.pages()), (METRICS, sources.pages())] {
+    let metrics = MetricsSite::new(sources.registry()).pages();
+    for (address, pages) in [(HEALTHZ, health.pages()), (METRICS, metrics)] {
         listeners.serve(Site {
             address: address.parse().unwrap(),
             what: "test",
+            event: "Test",
             pages,
         });
         until(|| ask(address, "/healthz").is_ok());

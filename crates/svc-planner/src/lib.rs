@@ -34,6 +34,7 @@ mod sync;
 
 pub use config::Config;
 pub use planner::{
-    ExpectedRow, ExpectedSet, Narrowed, Next, Planner, RestoreError, RowCursor, Snapshot,
+    EndpointDetail, ExpectedRow, ExpectedSet, FrontendDetail, Narrowed, Next, Planner,
+    RestoreError, RowCursor, ServiceDetail, ServiceSummary, SetFill, Snapshot, Totals,
 };
 pub use planning::takeover::Inventory;

@@ -3,7 +3,7 @@
 
 use core::net::{IpAddr, SocketAddr};
 
-use crate::object::ObjectName;
+use crate::object::{ObjectName, Uid};
 use crate::report::PortName;
 
 /// What the load balancers of a Service ask the node (`spec.healthCheckNodePort`).
@@ -14,6 +14,8 @@ pub struct HealthCheck {
     /// Addresses of ready endpoints on this node, each counted once. Those that terminate do not
     /// count, even if they serve.
     pub local_endpoints: usize,
+    /// `metadata.uid` of the Service.
+    pub uid: Option<Uid>,
 }
 
 /// A TCP node port that is served at loopback addresses.

@@ -38,6 +38,8 @@ pub fn open() -> (Publisher, Receiver) {
             publishers: 1,
             rung: false,
             closed: false,
+            services: 0,
+            slices: 0,
         }),
         wake: Condvar::new(),
     });
@@ -94,6 +96,11 @@ impl Publisher {
         }
         let before = state.wake();
         for change in changes {
+            match &change {
+                Change::Service(_) | Change::ServiceGone(_) => state.services += 1,
+                Change::EndpointSlice(_) | Change::EndpointSliceGone(_) => state.slices += 1,
+                _ => {}
+            }
             state.pending.put(change);
         }
         let wake = before != state.wake();
@@ -134,7 +141,33 @@ impl Drop for Publisher {
 #[derive(Debug, Clone)]
 pub struct Bell(Arc<Shared>);
 
+/// What came through a mailbox, and what waits in it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Services that changed and wait.
+    pub waiting_services: u64,
+    /// EndpointSlices that changed and wait.
+    pub waiting_slices: u64,
+    /// Changes of Services since the mailbox was opened, replaced ones included.
+    pub services: u64,
+    /// The same of EndpointSlices.
+    pub slices: u64,
+}
+
 impl Bell {
+    /// What came, and what waits.
+    #[must_use]
+    pub fn traffic(&self) -> Traffic {
+        let state = self.0.lock();
+        let [waiting_services, waiting_slices] = state.pending.waiting();
+        Traffic {
+            waiting_services,
+            waiting_slices,
+            services: state.services,
+            slices: state.slices,
+        }
+    }
+
     /// Has the receiver's current or next [`wait`](Receiver::wait) end.
     pub fn ring(&self) {
         let mut state = self.0.lock();
@@ -209,6 +242,9 @@ struct State {
     publishers: usize,
     rung: bool,
     closed: bool,
+    /// Changes published, by kind.
+    services: u64,
+    slices: u64,
 }
 
 impl Shared {
@@ -289,6 +325,34 @@ mod tests {
         drop(publisher);
         bell.ring();
         assert_eq!(receiver.wait(None), Wake::Closed);
+    }
+
+    #[test]
+    fn what_comes_is_counted() {
+        let (publisher, mut receiver) = open();
+        let bell = receiver.bell();
+        let gone = || {
+            Change::EndpointSliceGone(crate::object::ObjectName {
+                namespace: "default".into(),
+                name: "web".into(),
+            })
+        };
+        assert_eq!(
+            publisher.publish_all([gone(), Change::NodeGone, gone()]),
+            Ok(())
+        );
+        let waiting = Traffic {
+            waiting_slices: 1,
+            slices: 2,
+            ..Traffic::default()
+        };
+        assert_eq!(bell.traffic(), waiting);
+        assert_eq!(receiver.drain().len(), 2);
+        let taken = Traffic {
+            waiting_slices: 0,
+            ..waiting
+        };
+        assert_eq!(bell.traffic(), taken);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What the planner is told: API objects reduced to what balancing needs. Parsing, defaulting and
 //! complaints about bad fields are the caller's; everything here is already valid.
 
+use core::fmt;
 use core::net::IpAddr;
 
 use ipnet::IpNet;
@@ -9,6 +10,51 @@ use smallvec::SmallVec;
 
 /// Seconds since the Unix epoch.
 pub type Seconds = u64;
+
+/// Nanoseconds since the Unix epoch.
+pub type UnixNanos = u64;
+
+/// `metadata.uid`, a UUID in network byte order.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Uid(pub [u8; 16]);
+
+impl Uid {
+    /// Reads 32 hexadecimal digits in groups of 8, 4, 4, 4 and 12, as the API server writes them.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = text.as_bytes();
+        if text.len() != 36 || [8, 13, 18, 23].iter().any(|&dash| text[dash] != b'-') {
+            return None;
+        }
+        let mut digits = text.iter().filter(|&&byte| byte != b'-');
+        let mut uid = [0; 16];
+        for byte in &mut uid {
+            for _ in 0..2 {
+                let digit = char::from(*digits.next()?).to_digit(16)?;
+                *byte = *byte << 4 | u8::try_from(digit).ok()?;
+            }
+        }
+        digits.next().is_none().then_some(Self(uid))
+    }
+}
+
+impl fmt::Display for Uid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, byte) in self.0.iter().enumerate() {
+            if matches!(position, 4 | 6 | 8 | 10) {
+                f.write_str("-")?;
+            }
+            write!(f, "{byte:02x}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Uid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
 
 /// Layer 4 protocol; the number is the IP protocol number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -90,6 +136,8 @@ pub struct Service {
     /// `metadata.creationTimestamp`; decides between Services that claim the same frontend
     /// (oldest wins, then namespace/name). Absent counts as newest.
     pub created: Option<Seconds>,
+    /// `metadata.uid`; manifests have none.
+    pub uid: Option<Uid>,
     /// Its ClusterIPs of any family.
     pub cluster_ips: SmallVec<[IpAddr; 2]>,
     /// `spec.externalIPs`.
@@ -132,6 +180,9 @@ pub struct EndpointSlice {
     pub name: ObjectName,
     /// Label `kubernetes.io/service-name`; the Service is in the same namespace.
     pub service: Box<str>,
+    /// When what this tells happened (annotation `endpoints.kubernetes.io/last-change-trigger-time`).
+    /// The mailbox collects those of the changes that it merges.
+    pub triggers: SmallVec<[UnixNanos; 1]>,
     /// Ports; an endpoint serves each of them.
     pub ports: SmallVec<[SlicePort; 2]>,
     /// Endpoints.
@@ -181,6 +232,9 @@ pub struct Node {
     pub pod_cidrs: SmallVec<[IpNet; 2]>,
     /// Label `topology.kubernetes.io/zone`.
     pub zone: Option<Box<str>>,
+    /// It may be sent traffic: it is neither being deleted nor about to be removed by the cluster
+    /// autoscaler (taint `ToBeDeletedByClusterAutoscaler`).
+    pub eligible: bool,
 }
 
 impl Node {
@@ -203,6 +257,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn uids_are_read_as_they_are_written() {
+        let text = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0";
+        assert_eq!(Uid::parse(text).unwrap().to_string(), text);
+        for wrong in [
+            "",
+            "0f1e2d3c4b5a69788796a5b4c3d2e1f0",
+            "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1fg",
+            "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1-0",
+            "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1ü",
+        ] {
+            assert_eq!(Uid::parse(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
     fn a_bind_address_replaces_those_of_its_family() {
         let bound = |address: &str| {
             let ips = ["192.0.2.1", "192.0.2.2", "2001:db8::1"];
@@ -211,6 +280,7 @@ mod tests {
                 addresses: ips.iter().map(|ip| ip.parse().unwrap()).collect(),
                 pod_cidrs: smallvec![],
                 zone: None,
+                eligible: true,
             };
             node.bind(address.parse().unwrap());
             let ips: Vec<_> = node.addresses.iter().map(ToString::to_string).collect();

@@ -103,6 +103,25 @@ impl Transaction {
         }
     }
 
+    /// Does it make the table, or put its base chains in place?
+    #[must_use]
+    pub fn makes_table(&self) -> bool {
+        self.add_table || self.add_chains.iter().any(|chain| chain.base.is_some())
+    }
+
+    /// Does it bring nothing about, but delete what is out of use? The row that names the state is in
+    /// every transaction.
+    #[must_use]
+    pub fn only_tidies_up(&self) -> bool {
+        let names_state = |row: &Row| matches!(row.key, Key::State { .. });
+        let adds = |change: &SetChange| !change.add.iter().all(names_state);
+        !self.add_table
+            && self.add_sets.is_empty()
+            && self.add_chains.is_empty()
+            && self.add_rules.is_empty()
+            && !self.elements.iter().any(adds)
+    }
+
     /// Number of rows deleted and added.
     #[must_use]
     pub fn rows(&self) -> usize {

@@ -8,6 +8,7 @@ mod listeners;
 mod mend;
 mod narrow;
 mod outcome;
+mod overview;
 mod owner;
 mod rebuild;
 mod snapshot;
@@ -24,7 +25,7 @@ use crate::config::{Config, LocalhostNodePorts};
 use crate::kernel::set::{SETS, SetId};
 use crate::kernel::{Kernel, RuleSettings};
 use crate::model::Model;
-use crate::object::Change;
+use crate::object::{Change, ObjectName, Uid, UnixNanos};
 use crate::plan::{Family, Key, Transaction};
 use crate::planning::Placement;
 use crate::planning::draft::{Draft, Due};
@@ -35,6 +36,9 @@ use crate::report::{Notice, PortName, Reason, Report};
 
 pub use expected::{ExpectedRow, ExpectedSet, RowCursor};
 pub use narrow::Narrowed;
+pub use overview::{
+    EndpointDetail, FrontendDetail, ServiceDetail, ServiceSummary, SetFill, Totals,
+};
 pub use snapshot::{RestoreError, Snapshot};
 
 use narrow::{Aside, Limit};
@@ -263,6 +267,21 @@ impl Planner {
         let mut reports: Vec<_> = refused.chain(self.model.lost_claims()).collect();
         reports.sort_unstable();
         reports
+    }
+
+    /// `metadata.uid` of a Service that has a ClusterIP of the family.
+    #[must_use]
+    pub fn service_uid(&self, name: &ObjectName) -> Option<Uid> {
+        self.model.service_uid(name)
+    }
+
+    /// When the changes of EndpointSlices that came into force since the last call happened
+    /// ([`EndpointSlice::triggers`](crate::object::EndpointSlice::triggers)). Tells none while anything
+    /// waits. Only changes of endpoints or ports count, and none of a slice that is gone meanwhile.
+    pub fn take_triggers(&mut self, each: impl FnMut(UnixNanos)) {
+        if self.is_complete() {
+            self.model.triggers.drain().for_each(each);
+        }
     }
 
     /// Is everything wanted in force, as of the last [`next`](Self::next)? What that waits for then

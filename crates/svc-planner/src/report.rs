@@ -139,3 +139,35 @@ pub enum Reason {
     #[error("refused by the kernel")]
     SetAside,
 }
+
+impl Reason {
+    /// Names of all reasons.
+    pub const NAMES: [&str; 9] = [
+        "AddressTaken",
+        "NodePortTaken",
+        "NoClass",
+        "AffinityTimeout",
+        "NoGroup",
+        "MapFull",
+        "SourceRangesOfOtherFamily",
+        "SourceRangesFull",
+        "SetAside",
+    ];
+
+    /// A name for metrics and events.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        let position = match self {
+            Self::AddressTaken { .. } => 0,
+            Self::NodePortTaken { .. } => 1,
+            Self::NoClass { .. } => 2,
+            Self::AffinityTimeout { .. } => 3,
+            Self::NoGroup => 4,
+            Self::MapFull { .. } => 5,
+            Self::SourceRangesOfOtherFamily => 6,
+            Self::SourceRangesFull => 7,
+            Self::SetAside => 8,
+        };
+        Self::NAMES[position]
+    }
+}

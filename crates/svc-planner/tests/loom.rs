@@ -26,6 +26,7 @@ fn slice(name: &str, version: u16) -> Change {
     Change::EndpointSlice(EndpointSlice {
         name: object_name(name),
         service: "web".into(),
+        triggers: Default::default(),
         ports: [SlicePort {
             name: "".into(),
             protocol: Protocol::Tcp,

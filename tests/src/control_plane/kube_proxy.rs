@@ -237,7 +237,11 @@ impl KubeProxy {
         Ok(())
     }
 
-    fn metrics(&self) -> Result<String> {
+    /// A scrape of its metrics, with the head of the answer.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn metrics(&self) -> Result<String> {
         let namespace = self.namespace.clone();
         let address: SocketAddr = METRICS.parse()?;
         let connected = std::thread::spawn(move || -> Result<_> {

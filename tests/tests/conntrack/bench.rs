@@ -129,6 +129,7 @@ impl<'t> Bench<'t> {
             addresses: [family.node].into_iter().collect(),
             pod_cidrs: [].into_iter().collect(),
             zone: None,
+            eligible: true,
         };
         bench.engine.apply(Change::Node(node));
         Ok(bench)

@@ -17,6 +17,9 @@ pub struct Metadata<'a> {
     /// When the API server accepted the object, RFC 3339.
     #[serde(borrow)]
     pub creation_timestamp: Option<Text<'a>>,
+    /// Since when it is being deleted, RFC 3339.
+    #[serde(borrow)]
+    pub deletion_timestamp: Option<Text<'a>>,
     /// Labels.
     #[serde(borrow, deserialize_with = "nullable")]
     pub labels: Labels<'a>,

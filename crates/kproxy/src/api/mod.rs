@@ -13,7 +13,7 @@ mod text;
 
 pub use endpoint_slice::{Conditions, Endpoint, EndpointPort, EndpointSlice, Hints, TopologyHint};
 pub use meta::{Annotations, Labels, Metadata};
-pub use node::{Node, NodeAddress, NodeSpec, NodeStatus};
+pub use node::{Node, NodeAddress, NodeSpec, NodeStatus, Taint};
 pub use service::{
     ClientIpConfig, Ingress, LoadBalancerStatus, Service, ServicePort, ServiceSpec, ServiceStatus,
     SessionAffinityConfig,

@@ -29,6 +29,18 @@ pub struct NodeSpec<'a> {
     /// All ranges of the Node's pods.
     #[serde(borrow, rename = "podCIDRs", deserialize_with = "nullable")]
     pub pod_cidrs: Vec<Text<'a>>,
+    /// Taints.
+    #[serde(borrow, deserialize_with = "nullable")]
+    pub taints: Vec<Taint<'a>>,
+}
+
+/// One of `spec.taints`.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Taint<'a> {
+    /// Key.
+    #[serde(borrow)]
+    pub key: Option<Text<'a>>,
 }
 
 /// `status`.

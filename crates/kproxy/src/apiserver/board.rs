@@ -4,10 +4,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use crate::api::Kind;
+use crate::metrics::Skipped;
 
 /// Where the state of all watches can be read from other threads; clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct ApiBoard(Arc<Mutex<Vec<WatchStatus>>>);
+pub struct ApiBoard(Arc<Mutex<Vec<WatchStatus>>>, Arc<Skipped>);
 
 /// One kind of objects.
 #[derive(Debug, Clone)]
@@ -42,6 +43,12 @@ impl ApiBoard {
     #[must_use]
     pub fn snapshot(&self) -> Vec<WatchStatus> {
         self.lock().clone()
+    }
+
+    /// What of the objects could not be used.
+    #[must_use]
+    pub fn skipped(&self) -> Arc<Skipped> {
+        Arc::clone(&self.1)
     }
 
     /// Whether all objects that there were have been received once.

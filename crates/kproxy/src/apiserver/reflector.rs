@@ -542,7 +542,10 @@ impl Store {
         for problem in problems {
             match problem.reason.severity() {
                 Severity::Warning => tracing::warn!("{problem}"),
-                Severity::Error => tracing::error!("{problem}"),
+                Severity::Error => {
+                    self.board.skipped().count(Some(self.resource.kind));
+                    tracing::error!("{problem}");
+                }
             }
         }
         self.outbox.put(change);

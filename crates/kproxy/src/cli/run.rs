@@ -16,6 +16,7 @@ use crate::apiserver::ConnectionOptions;
 use crate::node::{self, NodeError, Settings, SiteSettings, SourceSettings};
 use crate::proxy::Periods;
 use crate::startup;
+use crate::statusz::Audience;
 use crate::watch::Signals;
 
 /// Keep the kernel programmed while Services change
@@ -170,9 +171,19 @@ struct Sites {
     #[arg(long, value_name = "IP:PORT")]
     healthz_bind_address: Option<SocketAddr>,
 
-    /// Serve /metrics, /proxyMode and /healthz there (kube-proxy: 127.0.0.1:10249). Off by default
+    /// Serve /metrics, /statusz, /proxyMode and /healthz there (kube-proxy: 127.0.0.1:10249). Off by default
     #[arg(long, value_name = "IP:PORT")]
     metrics_bind_address: Option<SocketAddr>,
+
+    /// Who may look at /statusz there, a page for people that lists every Service
+    #[arg(
+        long,
+        value_enum,
+        value_name = "local|all|off",
+        default_value_t,
+        hide_possible_values = true
+    )]
+    statusz: Audience,
 }
 
 impl Sites {
@@ -180,6 +191,8 @@ impl Sites {
         SiteSettings {
             healthz: self.healthz_bind_address,
             metrics: self.metrics_bind_address,
+            configuration: None,
+            statusz: self.statusz,
         }
     }
 }

@@ -75,6 +75,9 @@ impl<T: Transport> Engine<T> {
         outcome: Outcome,
         messages: u32,
     ) -> Result<bool, EngineError> {
+        if let Outcome::GenerationMismatch(_) = outcome {
+            self.note_conflict(index);
+        }
         let parts = outcome.progress().committed;
         let partly = parts > 0 && !outcome.is_committed();
         if parts > 0 {
@@ -123,6 +126,13 @@ impl<T: Transport> Engine<T> {
                 }
                 Err(EngineError::NotCommitted(other.to_string()))
             }
+        }
+    }
+
+    /// Somebody else changed the table.
+    pub(super) fn note_conflict(&mut self, index: usize) {
+        if let Some(state) = self.families.get_mut(index) {
+            state.tally.conflicts += 1;
         }
     }
 

@@ -70,15 +70,23 @@ pub struct Headroom {
 }
 
 impl Headroom {
-    /// To be called when the engine has nothing to send; says when to call again.
-    pub fn idle<T: Transport>(&mut self, engine: &mut Engine<T>) -> Wait {
+    /// To be called when the engine has nothing to send; says when to call again. Each fill is told to
+    /// `each`.
+    pub fn idle<T: Transport>(
+        &mut self,
+        engine: &mut Engine<T>,
+        mut each: impl FnMut(AffinityFill),
+    ) -> Wait {
         let now = engine.clock().now();
         if now < self.due {
             return Wait::Until(self.due);
         }
         self.due = now.saturating_add(PERIOD);
         match engine.affinity_fill() {
-            Ok(fills) => fills.into_iter().for_each(|fill| self.judge(fill)),
+            Ok(fills) => fills.into_iter().for_each(|fill| {
+                each(fill);
+                self.judge(fill);
+            }),
             Err(error) => tracing::debug!("fill of client-affinity: {error}"),
         }
         Wait::Until(self.due)

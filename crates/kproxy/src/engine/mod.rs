@@ -25,6 +25,7 @@ mod recording;
 mod refusal;
 mod saver;
 mod state;
+mod tally;
 mod timing;
 
 pub use cleanup::cleanup;
@@ -38,6 +39,7 @@ pub use netns::{Netns, NetnsError};
 pub use recording::Recording;
 pub use saver::Saver;
 pub use state::{STATE_DIR, StateDir};
+pub use tally::Tally;
 pub use timing::{Applied, Clock};
 
 use core::time::Duration;
@@ -46,7 +48,7 @@ use std::time::Instant;
 
 use nft_batch::{Batch, Connection, Errno, Socket, Transport};
 use nl_codec::nft::{Elem, Value};
-use svc_planner::object::{Change, EndpointSlice};
+use svc_planner::object::{Change, EndpointSlice, ObjectName, Uid, UnixNanos};
 use svc_planner::plan::{Family, Key, KeyType, Transaction};
 use svc_planner::report::{Notice, PortName, Report};
 use svc_planner::{Config, Next, Planner};
@@ -135,6 +137,7 @@ struct FamilyState {
     unsaved: bool,
     /// What the table was made of when it was gone on with.
     adopted: Option<Structure>,
+    tally: Tally,
 }
 
 impl Engine {
@@ -178,6 +181,7 @@ impl<T: Transport> Engine<T> {
                 suspects: Vec::new(),
                 unsaved: false,
                 adopted: None,
+                tally: Tally::default(),
             }
         });
         Self {
@@ -316,6 +320,10 @@ impl<T: Transport> Engine<T> {
                     on_applied(&applied, &transaction);
                 }
                 if let Some(state) = self.families.get_mut(index) {
+                    if !matches!(committed, Ok(Some(_))) {
+                        state.tally.not_committed += 1;
+                        state.tally.not_tidied += u64::from(transaction.only_tidies_up());
+                    }
                     state.planner.recycle(transaction);
                 }
                 if committed.is_err() {
@@ -377,6 +385,34 @@ impl<T: Transport> Engine<T> {
         })
     }
 
+    /// What became of transactions that were not committed.
+    #[must_use]
+    pub fn tally(&self, family: Family) -> Tally {
+        let state = self.families.iter().find(|it| it.family == family);
+        state.map_or_else(Tally::default, |state| state.tally)
+    }
+
+    /// The planner of a family, to be looked at.
+    pub(crate) fn planner(&self, family: Family) -> Option<&Planner> {
+        let state = self.families.iter().find(|it| it.family == family);
+        state.map(|state| &state.planner)
+    }
+
+    /// `metadata.uid` of a Service.
+    #[must_use]
+    pub fn service_uid(&self, name: &ObjectName) -> Option<Uid> {
+        let mut families = self.families.iter();
+        families.find_map(|state| state.planner.service_uid(name))
+    }
+
+    /// When what came into force in a family since the last call happened, if nothing waits any more.
+    pub fn take_triggers(&mut self, family: Family, each: impl FnMut(UnixNanos)) {
+        let state = self.families.iter_mut().find(|it| it.family == family);
+        if let Some(state) = state {
+            state.planner.take_triggers(each);
+        }
+    }
+
     /// The socket, for reads.
     pub fn connection(&mut self) -> &mut Connection<T> {
         &mut self.connection
@@ -433,6 +469,7 @@ fn narrowed(change: &Change, family: Family) -> Change {
         Change::EndpointSlice(slice) => Change::EndpointSlice(EndpointSlice {
             name: slice.name.clone(),
             service: slice.service.clone(),
+            triggers: slice.triggers.clone(),
             ports: slice.ports.clone(),
             endpoints: slice
                 .endpoints

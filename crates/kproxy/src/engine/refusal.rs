@@ -41,6 +41,9 @@ impl<T: Transport> Engine<T> {
         }
         let partly = rejected.progress.committed > 0;
         let damage = rejected.errors.iter().find(of(Trouble::Damage));
+        if damage.is_some() {
+            self.note_conflict(index);
+        }
         if damage.is_none() && !partly {
             let offenders = self.offenders(index, transaction, &rejected.errors);
             // If most of it is bad, no Service is to blame but the table, unless that is new.

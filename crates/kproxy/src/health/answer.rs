@@ -6,8 +6,8 @@ use std::time::SystemTime;
 
 use serde::Serialize;
 
+use super::Timestamp;
 use super::family_label;
-use super::timestamp::Timestamp;
 use crate::proxy::Status;
 
 /// Field by field as kube-proxy's.
@@ -44,10 +44,11 @@ impl Body {
             let healthy = family.is_in_step(now, patience);
             // Before the first success: the start.
             let success = family.last_success.unwrap_or_default();
-            let updated = if healthy { now } else { success };
-            oldest = oldest.min(updated);
+            if !healthy {
+                oldest = oldest.min(success);
+            }
             let body = FamilyBody {
-                last_updated: Timestamp(time_of_day(updated)),
+                last_updated: Timestamp(time_of_day(success)),
                 healthy,
             };
             families.insert(family_label(family.family), body);
@@ -91,8 +92,8 @@ mod tests {
             text(&status, 3600, Some(false)),
             "{\"lastUpdated\":\"1970-01-01T01:00:00Z\",\"currentTime\":\"1970-01-01T01:00:00Z\",\
              \"nodeEligible\":false,\"healthy\":true,\"status\":{\
-             \"IPv4\":{\"lastUpdated\":\"1970-01-01T01:00:00Z\",\"healthy\":true},\
-             \"IPv6\":{\"lastUpdated\":\"1970-01-01T01:00:00Z\",\"healthy\":true}}}"
+             \"IPv4\":{\"lastUpdated\":\"1970-01-01T00:00:00Z\",\"healthy\":true},\
+             \"IPv6\":{\"lastUpdated\":\"1970-01-01T00:00:00Z\",\"healthy\":true}}}"
         );
         status.families[1].queued_since = Some(at(40));
         status.families[1].last_success = Some(at(30));
@@ -101,7 +102,7 @@ mod tests {
             text(&status, 100, None),
             "{\"lastUpdated\":\"1970-01-01T00:00:30Z\",\"currentTime\":\"1970-01-01T00:01:40Z\",\
              \"healthy\":false,\"status\":{\
-             \"IPv4\":{\"lastUpdated\":\"1970-01-01T00:01:40Z\",\"healthy\":true},\
+             \"IPv4\":{\"lastUpdated\":\"1970-01-01T00:00:00Z\",\"healthy\":true},\
              \"IPv6\":{\"lastUpdated\":\"1970-01-01T00:00:30Z\",\"healthy\":false}}}"
         );
     }

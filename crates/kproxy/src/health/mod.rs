@@ -2,7 +2,7 @@
 //!
 //! | page | 200 while |
 //! |---|---|
-//! | `/healthz` | in step, and the own Node is there: the node may be sent traffic |
+//! | `/healthz` | in step, and the own Node is there and not about to go: it may be sent traffic |
 //! | `/livez` | in step: no change waits for longer than two sync periods, in any family |
 //! | `/readyz` | each family was programmed completely once, nobody keeps changing its table back, and nothing is left of kube-proxy's other modes that takes packets before |
 //!
@@ -11,6 +11,8 @@
 
 mod answer;
 mod timestamp;
+
+pub(crate) use timestamp::Timestamp;
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
@@ -22,7 +24,6 @@ use hyper::{Response, StatusCode};
 use svc_planner::plan::Family;
 
 use self::answer::Body;
-pub(crate) use self::timestamp::Timestamp;
 use crate::engine::Clock;
 use crate::leftovers;
 use crate::listeners::Pages;
@@ -87,6 +88,12 @@ impl Health {
             .is_in_step(self.clock.now(), self.patience)
     }
 
+    /// Is this family?
+    #[must_use]
+    pub fn is_family_in_step(&self, family: &FamilyStatus) -> bool {
+        family.is_in_step(self.clock.now(), self.patience)
+    }
+
     /// The time of day at a time of the engine's clock that is not in the future.
     #[must_use]
     pub fn time_of_day(&self, time: Duration) -> SystemTime {
@@ -106,11 +113,11 @@ impl Health {
     /// The pages.
     #[must_use]
     pub fn pages(self: Arc<Self>) -> Pages {
-        Arc::new(move |path| match path {
-            "/healthz" => self.healthz(),
-            "/livez" => self.livez(),
-            "/readyz" => self.readyz(),
-            _ => text(StatusCode::NOT_FOUND, "404 page not found\n".to_owned()),
+        Arc::new(move |ask| match ask.path {
+            "/healthz" => self.healthz().into(),
+            "/livez" => self.livez().into(),
+            "/readyz" => self.readyz().into(),
+            _ => not_found().into(),
         })
     }
 
@@ -201,6 +208,11 @@ pub(crate) const fn family_label(family: Family) -> &'static str {
         Family::Ipv4 => "IPv4",
         Family::Ipv6 => "IPv6",
     }
+}
+
+/// As Go's server says it.
+pub(crate) fn not_found() -> Response<String> {
+    text(StatusCode::NOT_FOUND, "404 page not found\n".to_owned())
 }
 
 /// An answer that no browser takes for something else.

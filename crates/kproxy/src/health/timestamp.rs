@@ -40,6 +40,16 @@ const fn clock(seconds: u64) -> (u64, u64, u64) {
     (second / 3600, second / 60 % 60, second % 60)
 }
 
+/// A time with six digits of a second, never fewer (Kubernetes' MicroTime).
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Micros(SystemTime);
+
+impl Timestamp {
+    pub(crate) const fn micros(self) -> Micros {
+        Micros(self.0)
+    }
+}
+
 impl Serialize for Timestamp {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
@@ -48,19 +58,32 @@ impl Serialize for Timestamp {
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let since = self.since();
-        let (year, month, day) = date(since.as_secs() / DAY);
-        let (hour, minute, second) = clock(since.as_secs());
-        write!(
-            f,
-            "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}"
-        )?;
+        let since = write_seconds(*self, f)?;
         if since.subsec_nanos() > 0 {
             let fraction = format!("{:09}", since.subsec_nanos());
             write!(f, ".{}", fraction.trim_end_matches('0'))?;
         }
         f.write_str("Z")
     }
+}
+
+impl fmt::Display for Micros {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let since = write_seconds(Timestamp(self.0), f)?;
+        write!(f, ".{:06}Z", since.subsec_micros())
+    }
+}
+
+/// Writes a time without its fraction of a second; gives the time since the epoch.
+fn write_seconds(time: Timestamp, f: &mut fmt::Formatter<'_>) -> Result<Duration, fmt::Error> {
+    let since = time.since();
+    let (year, month, day) = date(since.as_secs() / DAY);
+    let (hour, minute, second) = clock(since.as_secs());
+    write!(
+        f,
+        "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}"
+    )?;
+    Ok(since)
 }
 
 /// Year, month and day, so many days after 1 January 1970. Years are taken to begin in March, so that
@@ -114,5 +137,15 @@ mod tests {
         assert_eq!(text(0), "1970-01-01T00:00:00Z");
         assert_eq!(text(1_709_210_096_120_000_000), "2024-02-29T12:34:56.12Z");
         assert_eq!(text(1), "1970-01-01T00:00:00.000000001Z");
+        let micros = |nanos| {
+            Timestamp(UNIX_EPOCH + Duration::from_nanos(nanos))
+                .micros()
+                .to_string()
+        };
+        assert_eq!(micros(0), "1970-01-01T00:00:00.000000Z");
+        assert_eq!(
+            micros(1_709_210_096_120_000_999),
+            "2024-02-29T12:34:56.120000Z"
+        );
     }
 }

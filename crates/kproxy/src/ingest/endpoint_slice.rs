@@ -3,9 +3,9 @@
 use core::net::IpAddr;
 
 use smallvec::SmallVec;
-use svc_planner::object::{Change, Endpoint, EndpointSlice, SlicePort};
+use svc_planner::object::{Change, Endpoint, EndpointSlice, SlicePort, UnixNanos};
 
-use super::{ObjectId, Problem, Reason, Report, object_name, port, protocol};
+use super::{ObjectId, Problem, Reason, Report, object_name, parse_rfc3339_nanos, port, protocol};
 use crate::api;
 
 /// What an EndpointSlice means to the planner: the slice, or that it is none of ours (no Service
@@ -43,9 +43,17 @@ pub fn endpoint_slice(
     Change::EndpointSlice(EndpointSlice {
         name: object_name(id),
         service: service.into(),
+        triggers: trigger(api),
         ports,
         endpoints,
     })
+}
+
+/// When what the slice tells happened. A time that cannot be read is none, as for kube-proxy: nothing
+/// but a measurement is lost.
+fn trigger(api: &api::EndpointSlice<'_>) -> SmallVec<[UnixNanos; 1]> {
+    let text = api.metadata.annotations.last_change_trigger_time.as_deref();
+    text.and_then(parse_rfc3339_nanos).into_iter().collect()
 }
 
 fn endpoint(
@@ -180,6 +188,26 @@ mod tests {
         let (change, problems) = ingest(&slice(json!({"ports": null, "endpoints": null})));
         assert!(matches!(change, Change::EndpointSlice(slice) if slice.endpoints.is_empty()));
         assert!(problems.is_empty());
+    }
+
+    #[test]
+    fn the_trigger_time_is_read() {
+        let triggers = |annotation: &str| {
+            let mut json = slice(json!({}));
+            json["metadata"]["annotations"] = json!({
+                "endpoints.kubernetes.io/last-change-trigger-time": annotation, "other": "x"});
+            let (change, problems) = ingest(&json);
+            assert!(problems.is_empty());
+            match change {
+                Change::EndpointSlice(slice) => slice.triggers.to_vec(),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(
+            triggers("2024-05-01T10:20:30.25Z"),
+            [1_714_558_830_250_000_000]
+        );
+        assert!(triggers("yesterday").is_empty());
     }
 
     #[test]

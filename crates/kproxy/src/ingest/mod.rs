@@ -16,7 +16,7 @@ pub use node::node;
 pub use problem::{ObjectId, Problem, Reason, Report, Severity};
 pub use service::service;
 pub use service_cidr::service_cidr;
-pub use time::parse_rfc3339;
+pub use time::{parse_rfc3339, parse_rfc3339_nanos};
 
 use svc_planner::object::{Change, ObjectName, Protocol};
 

@@ -35,7 +35,17 @@ pub fn node(id: &ObjectId, api: &api::Node<'_>, problems: &mut Vec<Problem>) -> 
         addresses,
         pod_cidrs,
         zone: api.metadata.labels.zone.as_deref().map(Into::into),
+        eligible: is_eligible(api),
     })
+}
+
+/// Of the cluster autoscaler, on Nodes that it is about to remove, whatever its value and effect.
+const TO_BE_DELETED: &str = "ToBeDeletedByClusterAutoscaler";
+
+/// As kube-proxy decides it (`ProxyHealthServer.SyncNode`).
+fn is_eligible(api: &api::Node<'_>) -> bool {
+    let to_be_deleted = |taint: &api::Taint<'_>| taint.key.as_deref() == Some(TO_BE_DELETED);
+    api.metadata.deletion_timestamp.is_none() && !api.spec.taints.iter().any(to_be_deleted)
 }
 
 #[cfg(test)]
@@ -44,6 +54,28 @@ mod tests {
 
     use super::*;
     use crate::api::Kind;
+
+    #[test]
+    fn nodes_that_are_about_to_go_are_not_eligible() {
+        let eligible = |metadata, taints| {
+            let json = json!({"metadata": metadata, "spec": {"taints": taints}});
+            let api: api::Node<'_> = serde::Deserialize::deserialize(&json).unwrap();
+            is_eligible(&api)
+        };
+        let named = json!({"name": "n1"});
+        assert!(eligible(named.clone(), json!(null)));
+        assert!(eligible(
+            named.clone(),
+            json!([{"key": "other", "effect": "NoSchedule"}])
+        ));
+        for effect in ["NoSchedule", "PreferNoSchedule", "NoExecute"] {
+            let taint =
+                json!([{"key": "a"}, {"key": TO_BE_DELETED, "effect": effect, "value": "9"}]);
+            assert!(!eligible(named.clone(), taint), "{effect}");
+        }
+        let leaving = json!({"name": "n1", "deletionTimestamp": "2026-11-30T12:00:00Z"});
+        assert!(!eligible(leaving, json!([])));
+    }
 
     #[test]
     fn internal_addresses_come_first() {

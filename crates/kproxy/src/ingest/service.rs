@@ -3,7 +3,7 @@
 use core::net::IpAddr;
 
 use smallvec::SmallVec;
-use svc_planner::object::{Algorithm, Change, Service, ServicePort, TrafficPolicy};
+use svc_planner::object::{Algorithm, Change, Service, ServicePort, TrafficPolicy, Uid};
 
 use super::{ObjectId, Problem, Reason, Report, object_name, parse_rfc3339, port, protocol};
 use crate::api;
@@ -76,6 +76,7 @@ pub fn service(id: &ObjectId, api: &api::Service<'_>, problems: &mut Vec<Problem
     Change::Service(Service {
         name: object_name(id),
         created,
+        uid: api.metadata.uid.as_deref().and_then(Uid::parse),
         cluster_ips,
         external_ips,
         load_balancer_ips,

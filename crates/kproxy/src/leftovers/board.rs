@@ -2,9 +2,11 @@
 
 use core::fmt;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use svc_planner::plan::Family;
+
+use crate::events::{EventType, Recorder};
 
 /// A part of what kube-proxy leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,7 +83,10 @@ impl fmt::Display for Remaining {
 
 /// What is still there, to be read on any thread.
 #[derive(Debug, Clone, Default)]
-pub struct Board(Arc<Mutex<BTreeMap<What, Remaining>>>);
+pub struct Board(
+    Arc<Mutex<BTreeMap<What, Remaining>>>,
+    Arc<OnceLock<Recorder>>,
+);
 
 impl Board {
     /// What is still there now.
@@ -96,6 +101,27 @@ impl Board {
         self.lock().is_empty()
     }
 
+    /// Tells events there, of what is there already, too.
+    pub fn record(&self, recorder: Recorder) {
+        // The first one stays.
+        let _ = self.1.set(recorder);
+        for remaining in self.read() {
+            self.tell(&remaining);
+        }
+    }
+
+    fn tell(&self, remaining: &Remaining) {
+        if let Some(recorder) = self.1.get() {
+            let note = remaining.to_string();
+            recorder.node(
+                EventType::Warning,
+                Remaining::EVENT_REASON,
+                "StartKubeProxy",
+                note,
+            );
+        }
+    }
+
     /// Notes what became of some parts, and logs what is new. Returns whether all of them are gone.
     pub(super) fn put(&self, outcome: Vec<(What, Option<Remaining>)>) -> bool {
         let mut board = self.lock();
@@ -108,6 +134,7 @@ impl Board {
             gone = false;
             if board.get(&what) != Some(&remaining) {
                 tracing::error!("{remaining}");
+                self.tell(&remaining);
                 board.insert(what, remaining);
             }
         }

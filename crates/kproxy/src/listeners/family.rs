@@ -1,16 +1,17 @@
 //! One family's listeners, brought in line with what is told.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use core::sync::atomic::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use svc_planner::listeners::{HealthCheck, ListenOn, ListenerChanges, LocalhostPort};
-use svc_planner::object::ObjectName;
+use svc_planner::object::{ObjectName, Uid};
 use svc_planner::plan::Family;
 
 use super::health::Answers;
 use super::localhost::NodePort;
-use super::task::{Context, Plan, Task};
+use super::task::{Context, Failure, Plan, Task};
 
 /// Most connections at a time of balancers to one listener; they ask one question each.
 const MOST_CHECKS: usize = 64;
@@ -33,6 +34,7 @@ pub(super) struct Listening {
 #[derive(Debug)]
 struct Health {
     port: u16,
+    uid: Option<Uid>,
     answers: Arc<Answers>,
     tasks: BTreeMap<IpAddr, Task>,
 }
@@ -87,6 +89,9 @@ impl Listening {
                 self.set_localhost(*number, port);
             }
         }
+        let counted = self.context.counters.localhost(self.family);
+        let listeners = u64::try_from(self.localhost.len()).unwrap_or(u64::MAX);
+        counted.listeners.store(listeners, Ordering::Relaxed);
     }
 
     async fn leave_addresses(&mut self) {
@@ -123,6 +128,7 @@ impl Listening {
         let answers = Answers::new(service.clone(), check.local_endpoints, context);
         let health = Health {
             port: check.port,
+            uid: check.uid,
             answers: Arc::new(answers),
             tasks: BTreeMap::new(),
         };
@@ -133,13 +139,18 @@ impl Listening {
         if let Some(localhost) = self.localhost.get(&number) {
             return localhost.node_port.set(port);
         }
-        let node_port = Arc::new(NodePort::new(port, Arc::clone(&self.context)));
+        let node_port = NodePort::new(self.family, port, Arc::clone(&self.context));
+        let node_port = Arc::new(node_port);
         let plan = Plan {
             address: SocketAddr::new(loopback(self.family), number),
             what: format!("node port {number} of Service {}", port.port),
             most: MOST_CONNECTIONS,
             context: Arc::clone(&self.context),
-            failures: |counters| &counters.localhost_bind_failures,
+            failure: Failure::Silent,
+            failures: match self.family {
+                Family::Ipv4 => |counters| &counters.localhost(Family::Ipv4).bind_failures,
+                Family::Ipv6 => |counters| &counters.localhost(Family::Ipv6).bind_failures,
+            },
         };
         let served = Arc::clone(&node_port);
         let task = Task::spawn(plan, move |client| Arc::clone(&served).serve(client));
@@ -159,6 +170,7 @@ impl Health {
                 what: self.answers.what(),
                 most: MOST_CHECKS,
                 context: Arc::clone(context),
+                failure: Failure::HealthCheck(self.answers.service().clone(), self.uid),
                 failures: |counters| &counters.health_bind_failures,
             };
             let answers = Arc::clone(&self.answers);

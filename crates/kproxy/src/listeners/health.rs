@@ -56,6 +56,10 @@ impl Answers {
             .store(local_endpoints, Ordering::Relaxed);
     }
 
+    pub(super) const fn service(&self) -> &ObjectName {
+        &self.service
+    }
+
     /// For logs.
     pub(super) fn what(&self) -> String {
         let ObjectName { namespace, name } = &self.service;
@@ -64,7 +68,7 @@ impl Answers {
 
     /// Answers the requests of a connection.
     pub(super) async fn serve(self: Arc<Self>, connection: TcpStream) {
-        http::serve(connection, |_| self.answer()).await;
+        http::serve(connection, |_| self.answer().into()).await;
     }
 
     fn answer(&self) -> Response<String> {

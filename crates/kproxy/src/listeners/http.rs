@@ -1,26 +1,64 @@
 //! HTTP/1.1 on one connection.
 
 use core::convert::Infallible;
+use core::future::Future;
 use core::net::SocketAddr;
+use core::pin::Pin;
 use core::time::Duration;
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 
 use hyper::Response;
+use hyper::header::ACCEPT;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 
-use super::task::{Context, Plan, Task};
+use super::task::{Context, Failure, Plan, Task};
 
 /// A client that says nothing for so long is hung up on.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Most connections at a time to a site.
 const MOST_CONNECTIONS: usize = 64;
 
-/// Answers to paths, given on the listeners' thread: they must not wait for anything.
-pub type Pages = Arc<dyn Fn(&str) -> Response<String> + Send + Sync>;
+/// Answers to questions, given on the listeners' thread: they must not wait for anything, but may
+/// promise to answer later.
+pub type Pages = Arc<dyn Fn(&Ask<'_>) -> Reply + Send + Sync>;
+
+/// What is asked for, whatever the method.
+#[derive(Debug, Clone, Copy)]
+pub struct Ask<'a> {
+    /// Path of the URI.
+    pub path: &'a str,
+    /// Behind the question mark, still encoded.
+    pub query: &'a str,
+    /// Header `Accept`, empty without.
+    pub accept: &'a str,
+    /// The client is on this node: both ends of the connection are loopback addresses.
+    pub is_local: bool,
+}
+
+/// An answer, now or later.
+pub enum Reply {
+    /// Now.
+    Now(Response<String>),
+    /// When it is ready.
+    Later(Pin<Box<dyn Future<Output = Response<String>> + Send>>),
+}
+
+impl From<Response<String>> for Reply {
+    fn from(response: Response<String>) -> Self {
+        Self::Now(response)
+    }
+}
+
+impl fmt::Debug for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Reply")
+    }
+}
 
 /// Pages at an address.
 pub struct Site {
@@ -28,6 +66,8 @@ pub struct Site {
     pub address: SocketAddr,
     /// What it is, for logs.
     pub what: &'static str,
+    /// Reason of the event when it cannot be listened on, kube-proxy's.
+    pub event: &'static str,
     /// What is answered, whatever the method.
     pub pages: Pages,
 }
@@ -47,21 +87,38 @@ impl Site {
             what: self.what.to_owned(),
             most: MOST_CONNECTIONS,
             context: Arc::clone(context),
+            failure: Failure::Site(self.event),
             failures: |counters| &counters.site_bind_failures,
         };
         let pages = self.pages;
         Task::spawn(plan, move |connection| {
             let pages = Arc::clone(&pages);
-            async move { serve(connection, |path| pages(path)).await }
+            async move { serve(connection, |ask| pages(ask)).await }
         })
     }
 }
 
-/// Answers the requests of a connection, by their paths.
-pub(super) async fn serve(connection: TcpStream, answer: impl Fn(&str) -> Response<String>) {
+/// Answers the requests of a connection.
+pub(super) async fn serve(connection: TcpStream, answer: impl Fn(&Ask<'_>) -> Reply) {
+    let loopback = |address: io::Result<SocketAddr>| {
+        // An IPv6 socket tells of IPv4 ones in its own way.
+        address.is_ok_and(|it| it.ip().to_canonical().is_loopback())
+    };
+    let is_local = loopback(connection.local_addr()) && loopback(connection.peer_addr());
     let service = service_fn(|request: hyper::Request<_>| {
-        let answer = answer(request.uri().path());
-        async { Ok::<_, Infallible>(answer) }
+        let accept = request.headers().get(ACCEPT);
+        let reply = answer(&Ask {
+            path: request.uri().path(),
+            query: request.uri().query().unwrap_or_default(),
+            accept: accept.and_then(|it| it.to_str().ok()).unwrap_or_default(),
+            is_local,
+        });
+        async {
+            Ok::<_, Infallible>(match reply {
+                Reply::Now(response) => response,
+                Reply::Later(response) => response.await,
+            })
+        }
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use svc_planner::listeners::LocalhostPort;
+use svc_planner::plan::Family;
 use tokio::io::copy_bidirectional;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -20,13 +21,15 @@ const DIAL: Duration = Duration::from_secs(5);
 /// One node port.
 #[derive(Debug)]
 pub(super) struct NodePort {
+    family: Family,
     endpoints: Mutex<Endpoints>,
     context: Arc<Context>,
 }
 
 impl NodePort {
-    pub(super) fn new(port: &LocalhostPort, context: Arc<Context>) -> Self {
+    pub(super) fn new(family: Family, port: &LocalhostPort, context: Arc<Context>) -> Self {
         let node_port = Self {
+            family,
             endpoints: Mutex::default(),
             context,
         };
@@ -46,7 +49,7 @@ impl NodePort {
 
     /// Joins a connection to one to an endpoint, until both sides have ended.
     pub(super) async fn serve(self: Arc<Self>, mut client: TcpStream) {
-        count(&self.context.counters.localhost_connections);
+        count(&self.context.counters.localhost(self.family).connections);
         let endpoint = {
             let mut endpoints = self
                 .endpoints
@@ -60,7 +63,7 @@ impl NodePort {
         let mut server = match timeout(DIAL, TcpStream::connect(endpoint)).await {
             Ok(Ok(server)) => server,
             failed => {
-                count(&self.context.counters.localhost_dial_failures);
+                count(&self.context.counters.localhost(self.family).dial_failures);
                 let why = match failed {
                     Ok(Err(error)) => error.to_string(),
                     _ => "no answer".to_owned(),

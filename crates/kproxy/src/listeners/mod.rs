@@ -20,8 +20,8 @@ mod localhost;
 mod socket;
 mod task;
 
-pub use counters::{Counters, Totals};
-pub use http::{Pages, Site};
+pub use counters::{Counters, LocalhostTotals, Totals};
+pub use http::{Ask, Pages, Reply, Site};
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -35,6 +35,7 @@ use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use self::family::Listening;
 use self::task::Context;
 use crate::engine::{EngineError, FAMILIES, Netns};
+use crate::events::Recorder;
 
 /// Is the proxy in step with the cluster? Part of the answer to load balancers.
 pub type Healthy = Arc<dyn Fn() -> bool + Send + Sync>;
@@ -43,7 +44,7 @@ pub type Healthy = Arc<dyn Fn() -> bool + Send + Sync>;
 #[derive(Debug)]
 pub struct Listeners {
     publisher: Publisher,
-    counters: Arc<Counters>,
+    context: Arc<Context>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -67,8 +68,8 @@ impl Listeners {
     pub fn start(netns: &Netns, healthy: Healthy) -> Result<Self, EngineError> {
         let netns = netns.open()?;
         let (sender, news) = mpsc::unbounded_channel();
-        let counters = Arc::<Counters>::default();
-        let context = Arc::new(Context::new(Arc::clone(&counters), healthy));
+        let context = Arc::new(Context::new(Arc::default(), healthy));
+        let shared = Arc::clone(&context);
         let runtime = runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(EngineError::Thread)?;
         let thread = thread::Builder::new()
@@ -77,14 +78,14 @@ impl Listeners {
                 // Sockets belong to the namespace of the thread that makes them.
                 let entered = netns.map_or(Ok(()), |file| setns(file, CloneFlags::CLONE_NEWNET));
                 match entered {
-                    Ok(()) => runtime.block_on(listen(news, context)),
+                    Ok(()) => runtime.block_on(listen(news, shared)),
                     Err(errno) => tracing::error!("listeners: network namespace: {errno}"),
                 }
             })
             .map_err(EngineError::Thread)?;
         Ok(Self {
             publisher: Publisher(sender),
-            counters,
+            context,
             thread: Some(thread),
         })
     }
@@ -104,7 +105,13 @@ impl Listeners {
     /// What went wrong so far, in numbers.
     #[must_use]
     pub fn counters(&self) -> Arc<Counters> {
-        Arc::clone(&self.counters)
+        Arc::clone(&self.context.counters)
+    }
+
+    /// Tells ports that cannot be listened on as events there.
+    pub fn record(&self, recorder: Recorder) {
+        // The first one stays.
+        let _ = self.context.recorder.set(recorder);
     }
 }
 

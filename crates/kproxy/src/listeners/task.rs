@@ -5,8 +5,10 @@ use core::net::SocketAddr;
 use core::sync::atomic::AtomicU64;
 use core::time::Duration;
 use std::fmt;
-use std::sync::Arc;
+use std::io;
+use std::sync::{Arc, OnceLock};
 
+use svc_planner::object::{ObjectName, Uid};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, JoinSet};
@@ -14,6 +16,7 @@ use tokio::time;
 
 use super::counters::{Counters, count};
 use super::{Healthy, socket};
+use crate::events::{EventType, Recorder};
 
 /// A port that is taken is tried again after this time, or when something changes.
 const RETRY: Duration = Duration::from_secs(5);
@@ -26,6 +29,19 @@ pub(super) struct Context {
     pub(super) healthy: Healthy,
     /// Something changed: what failed may work now.
     pub(super) retry: Notify,
+    /// Where failures are told as events.
+    pub(super) recorder: OnceLock<Recorder>,
+}
+
+/// The event of a port that cannot be listened on.
+#[derive(Debug, Clone)]
+pub(super) enum Failure {
+    /// None: clients find out.
+    Silent,
+    /// Of this node's pages.
+    Site(&'static str),
+    /// Of a Service's health checks.
+    HealthCheck(ObjectName, Option<Uid>),
 }
 
 impl Context {
@@ -34,6 +50,29 @@ impl Context {
             counters,
             healthy,
             retry: Notify::new(),
+            recorder: OnceLock::new(),
+        }
+    }
+
+    fn record(&self, failure: &Failure, what: &str, address: SocketAddr, error: &io::Error) {
+        let Some(recorder) = self.recorder.get() else {
+            return;
+        };
+        match failure {
+            Failure::Silent => {}
+            Failure::Site(reason) => {
+                let note = format!("{what}: cannot listen on {address}: {error}");
+                recorder.node(EventType::Warning, reason, "StartKubeProxy", note);
+            }
+            Failure::HealthCheck(service, uid) => {
+                let (node, port) = (recorder.node_name(), address.port());
+                let ObjectName { namespace, name } = service;
+                let note = format!(
+                    "node {node} failed to start healthcheck \"{namespace}/{name}\" on port {port}: {error}"
+                );
+                let reason = "FailedToStartServiceHealthcheck";
+                recorder.service(service.clone(), *uid, reason, "Listen", note);
+            }
         }
     }
 }
@@ -76,6 +115,8 @@ pub(super) struct Plan {
     /// Most connections at a time; more wait.
     pub(super) most: usize,
     pub(super) context: Arc<Context>,
+    /// What is told of failures.
+    pub(super) failure: Failure,
     /// Counts failures.
     pub(super) failures: fn(&Counters) -> &AtomicU64,
 }
@@ -98,6 +139,7 @@ impl Plan {
                     count((self.failures)(&self.context.counters));
                     if !complained {
                         tracing::error!("{what}: cannot listen on {address}: {error}");
+                        self.context.record(&self.failure, what, *address, &error);
                     }
                     complained = true;
                 }

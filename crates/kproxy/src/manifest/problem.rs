@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
+use crate::api::Kind;
 use crate::ingest::{self, ObjectId, Severity};
 
 /// A place in a file.
@@ -58,7 +59,7 @@ pub enum Fault {
     NoKind,
     /// An object without a name.
     #[error("{0}: metadata.name: missing")]
-    NoName(crate::api::Kind),
+    NoName(Kind),
     /// An object defined twice.
     #[error("{object}: also in {other}; {used} is used")]
     Duplicate {
@@ -78,6 +79,17 @@ pub enum Fault {
 }
 
 impl Fault {
+    /// Of which kind the object is, as far as that is known.
+    #[must_use]
+    pub fn kind(&self) -> Option<Kind> {
+        match self {
+            Self::Field(problem) => Some(problem.object.kind),
+            Self::Duplicate { object, .. } => Some(object.kind),
+            Self::NoName(kind) => Some(*kind),
+            _ => None,
+        }
+    }
+
     /// How much it costs.
     #[must_use]
     pub fn severity(&self) -> Severity {

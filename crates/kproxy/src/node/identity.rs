@@ -32,6 +32,7 @@ impl Identity {
             addresses: SmallVec::new(),
             pod_cidrs: SmallVec::new(),
             zone: None,
+            eligible: true,
         })
     }
 }

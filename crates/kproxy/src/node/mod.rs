@@ -30,14 +30,18 @@ use std::thread;
 use svc_planner::mailbox::{self, Publisher};
 
 use self::source::Source;
+use crate::apiserver::Client;
 use crate::apiserver::ClientError;
 use crate::check::{self, Check, CheckError};
 use crate::conntrack::Reconciler;
 use crate::engine::{Engine, EngineError, GuardOptions, Netns, Saver};
+use crate::events::{self, ApiSink, EventType, Recording};
 use crate::health::Health;
 use crate::leftovers::Remover;
 use crate::listeners::Listeners;
+use crate::metrics::Sources;
 use crate::proxy::Proxy;
+use crate::statusz;
 use crate::watch::{AddressWatch, Stop};
 
 /// Keeps the kernel programmed until it is ordered to end; then the rules stay in place. What kube-proxy left
@@ -99,7 +103,34 @@ fn work(settings: &Settings, leftovers: Option<&Remover>, stop: &Stop) -> Result
     let health = Arc::new(health);
     let healthy = Arc::clone(&health);
     let listeners = Listeners::start(netns, Arc::new(move || healthy.is_in_step()))?;
-    settings.sites.open(&listeners, health, &reconciler);
+    let api = source.api();
+    let recording = api.as_ref().map(|(client, _)| record(settings, client));
+    let recording = recording.transpose().map_err(NodeError::Watch)?;
+    if let Some(recording) = &recording {
+        let recorder = recording.recorder();
+        listeners.record(recorder.clone());
+        proxy = proxy.recording(recorder.clone());
+        health.leftovers().record(recorder.clone());
+        let started = String::new();
+        recorder.node(EventType::Normal, "Starting", "StartKubeProxy", started);
+    }
+    let sources = Sources {
+        health,
+        sync: proxy.metrics(),
+        conntrack: reconciler.counters(),
+        listeners: listeners.counters(),
+        skipped: source.skipped(),
+        events: recording.as_ref().map(Recording::counters),
+        api: api.map(|(client, board)| (client.facts(), board)),
+    };
+    let status = statusz::Sources {
+        health: Arc::clone(&sources.health),
+        sync: proxy.metrics(),
+        history: proxy.history(),
+        window: proxy.window(),
+        node: settings.node.name.as_str().into(),
+    };
+    settings.sites.open(&listeners, sources, status);
     proxy.engine().tell_listeners(listeners.publisher());
     if settings.node.is_needed {
         proxy = proxy.awaiting(&settings.node.name);
@@ -118,6 +149,12 @@ fn work(settings: &Settings, leftovers: Option<&Remover>, stop: &Stop) -> Result
     proxy.finish()?;
     reconciler.finish();
     Ok(())
+}
+
+/// Writes events by the API.
+fn record(settings: &Settings, client: &Client) -> io::Result<Recording> {
+    let sink = ApiSink::new(client.clone())?;
+    Recording::start(events::Options::new(&settings.node.name), sink)
 }
 
 /// Says what will not work. Without the features that rules are made of nothing will, and no second

@@ -3,10 +3,9 @@
 use core::net::SocketAddr;
 use std::sync::Arc;
 
-use crate::conntrack::Reconciler;
-use crate::health::Health;
 use crate::listeners::{Listeners, Site};
-use crate::metrics::Sources;
+use crate::metrics::{ConfigPage, MetricsSite, Sources};
+use crate::statusz::{self, Audience};
 
 /// Addresses in the network namespace programmed; `None` is nowhere.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -15,23 +14,35 @@ pub struct SiteSettings {
     pub healthz: Option<SocketAddr>,
     /// /metrics, /proxyMode and /healthz.
     pub metrics: Option<SocketAddr>,
+    /// What /configz shows there: JSON.
+    pub configuration: Option<String>,
+    /// Who may look at /statusz there.
+    pub statusz: Audience,
 }
 
 impl SiteSettings {
-    pub(super) fn open(&self, listeners: &Listeners, health: Arc<Health>, reconciler: &Reconciler) {
+    pub(super) fn open(&self, listeners: &Listeners, sources: Sources, status: statusz::Sources) {
         if let Some(address) = self.healthz {
             listeners.serve(Site {
                 address,
                 what: "healthz",
-                pages: Arc::clone(&health).pages(),
+                event: "FailedToStartProxierHealthcheck",
+                pages: Arc::clone(&sources.health).pages(),
             });
         }
         if let Some(address) = self.metrics {
-            let conntrack = reconciler.counters();
+            let configuration = self.configuration.clone();
             listeners.serve(Site {
                 address,
                 what: "metrics",
-                pages: Sources { health, conntrack }.pages(),
+                event: "FailedToStartMetricServer",
+                pages: MetricsSite {
+                    configuration: configuration
+                        .map(|text| -> ConfigPage { Arc::new(move || text.clone()) }),
+                    more: Some(statusz::pages(status, self.statusz)),
+                    ..MetricsSite::new(sources.registry())
+                }
+                .pages(),
             });
         }
     }

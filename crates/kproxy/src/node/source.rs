@@ -2,12 +2,14 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use svc_planner::mailbox::Publisher;
 use svc_planner::object::Change;
 
 use super::{Identity, NodeError, Settings};
-use crate::apiserver::{ApiReader, ConnectionOptions, Loaded};
+use crate::apiserver::{ApiBoard, ApiReader, Client, ConnectionOptions, Loaded};
+use crate::metrics::Skipped;
 use crate::watch::{Reader, Stop};
 
 /// Which source.
@@ -43,6 +45,22 @@ impl Source {
                     error,
                 }),
             },
+        }
+    }
+
+    /// What could not be used so far.
+    pub(super) fn skipped(&self) -> Arc<Skipped> {
+        match self {
+            Self::Api(reader) => reader.board().skipped(),
+            Self::Folder(reader) => reader.skipped(),
+        }
+    }
+
+    /// The API server, if that is the source.
+    pub(super) fn api(&self) -> Option<(Client, ApiBoard)> {
+        match self {
+            Self::Api(reader) => Some((reader.client(), reader.board())),
+            Self::Folder(_) => None,
         }
     }
 

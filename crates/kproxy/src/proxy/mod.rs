@@ -9,14 +9,20 @@
 //! there is a change, and never keeps the other from being programmed.
 
 mod complaints;
+mod history;
 mod pace;
 mod status;
+mod window;
 
+pub use history::{History, Past, PastFailure, PastTransaction};
 pub use pace::Periods;
-pub use status::{FamilyStatus, NodeStatus, Status, StatusBoard};
+pub use status::{FamilyStatus, NodeStatus, NotServed, Status, StatusBoard};
+pub use window::{Listing, ServiceRow, Window};
 
 use core::fmt;
 use core::time::Duration;
+use std::sync::Arc;
+use std::time::Instant;
 
 use nft_batch::{Socket, Transport};
 use svc_planner::mailbox::{Receiver, Wake};
@@ -25,8 +31,11 @@ use svc_planner::plan::{Family, Transaction};
 
 use self::complaints::Complaints;
 use self::pace::{Backoff, Gate};
+use self::window::Clerk;
 use crate::engine::{Applied, Engine, EngineError, Headroom, Saver, Turn, Wait};
+use crate::events::Recorder;
 use crate::logging::Progress;
+use crate::metrics::{SyncMetrics, SyncOutcome};
 
 /// Keeps the kernel in step with changes.
 #[derive(Debug)]
@@ -40,6 +49,9 @@ pub struct Proxy<T: Transport = Socket> {
     changed: bool,
     complaints: Complaints,
     board: StatusBoard,
+    metrics: Arc<SyncMetrics>,
+    history: History,
+    clerk: Clerk,
     node: OwnNode,
     /// The Node or the host's addresses changed: there may be something to heed.
     node_changed: bool,
@@ -74,6 +86,10 @@ struct Lane {
     /// A transaction was committed or failed in this round.
     busy: bool,
     wait: Wait,
+    /// Time spent in this round.
+    spent: Duration,
+    /// The whole table is planned in this round.
+    full: bool,
 }
 
 impl<T: Transport> Proxy<T> {
@@ -89,9 +105,15 @@ impl<T: Transport> Proxy<T> {
                 done: false,
                 busy: false,
                 wait: Wait::Change,
+                spent: Duration::ZERO,
+                full: false,
             })
             .collect();
+        let families: Vec<_> = engine.families().collect();
         Self {
+            metrics: Arc::new(SyncMetrics::new(&families)),
+            history: History::default(),
+            clerk: Clerk::default(),
             board: StatusBoard::new(lanes.iter().map(|lane| lane.family)),
             lanes,
             gate: Gate::new(periods.min_sync),
@@ -123,10 +145,37 @@ impl<T: Transport> Proxy<T> {
         self.programmed = Programmed(Some(Box::new(tell)));
     }
 
+    /// Tells events there: what is wrong with Services, and who else writes to the tables.
+    #[must_use]
+    pub fn recording(self, recorder: Recorder) -> Self {
+        Self {
+            complaints: self.complaints.recording(recorder),
+            ..self
+        }
+    }
+
     /// Where the loop's state can be read from other threads.
     #[must_use]
     pub fn board(&self) -> StatusBoard {
         self.board.clone()
+    }
+
+    /// What the loop counts.
+    #[must_use]
+    pub fn metrics(&self) -> Arc<SyncMetrics> {
+        Arc::clone(&self.metrics)
+    }
+
+    /// What happened last.
+    #[must_use]
+    pub fn history(&self) -> History {
+        self.history.clone()
+    }
+
+    /// Where other threads ask for what is planned.
+    #[must_use]
+    pub fn window(&self) -> Window {
+        self.clerk.window().clone()
     }
 
     /// The engine.
@@ -136,6 +185,11 @@ impl<T: Transport> Proxy<T> {
 
     /// Takes a change in; it is sent with the next [`sync`](Self::sync).
     pub fn apply(&mut self, change: Change) {
+        self.take_in(change, false);
+    }
+
+    /// Takes a change in, which may have `waited` in the mailbox.
+    fn take_in(&mut self, change: Change, waited: bool) {
         let now = self.engine.clock().now();
         // What waits for the Node is not late.
         let is_due = matches!(
@@ -143,6 +197,10 @@ impl<T: Transport> Proxy<T> {
             (OwnNode::Known, _) | (_, Change::Node(_))
         );
         self.board.change(&change, is_due, now);
+        self.metrics.taken_in(&change, waited);
+        if is_due {
+            self.metrics.queued();
+        }
         match &change {
             Change::Node(node) => {
                 let first = node.addresses.first().copied().map(Family::of);
@@ -165,8 +223,13 @@ impl<T: Transport> Proxy<T> {
 
     /// Programs what is there and what comes, until nothing will come.
     pub fn run(&mut self, changes: &mut Receiver) {
+        self.metrics.attach(changes.bell());
+        self.clerk.window().attach(changes.bell());
         loop {
-            let wait = self.sync().sooner(self.headroom.idle(&mut self.engine));
+            let wait = self.sync();
+            let clients = |fill| self.metrics.clients(fill);
+            let wait = wait.sooner(self.headroom.idle(&mut self.engine, clients));
+            let wait = wait.sooner(self.clerk.idle(&self.engine));
             let left = |time: Duration| time.saturating_sub(self.engine.clock().now());
             let until = match wait {
                 Wait::Until(time) => Some(left(time)),
@@ -185,7 +248,7 @@ impl<T: Transport> Proxy<T> {
                 Wake::Closed => return,
                 Wake::Changes => {
                     for change in changes.drain() {
-                        self.apply(change);
+                        self.take_in(change, true);
                     }
                 }
                 Wake::Timeout | Wake::Rung => {}
@@ -224,6 +287,8 @@ impl<T: Transport> Proxy<T> {
             lane.done = !lane.backoff.is_over(now);
             lane.busy = false;
             lane.wait = Wait::Until(lane.backoff.until());
+            lane.spent = Duration::ZERO;
+            lane.full = !lane.programmed;
         }
         while self.round(&mut on_applied) {}
         let end = self.engine.clock().now();
@@ -234,8 +299,19 @@ impl<T: Transport> Proxy<T> {
                 self.gate.close(end);
             }
             let complaints = &mut self.complaints;
-            complaints.look(&self.engine);
+            complaints.look(&self.engine, &self.history);
             self.board.not_served(|family| complaints.count(family));
+            for lane in self.lanes.iter().filter(|lane| lane.busy) {
+                let (spent, full) = (lane.spent, lane.full);
+                self.metrics
+                    .synced(lane.family, SyncOutcome { spent, full });
+                if let Some(planner) = self.engine.planner(lane.family) {
+                    self.metrics.planned(lane.family, planner);
+                }
+            }
+        }
+        if self.engine.is_complete() {
+            self.metrics.all_in_force();
         }
         let waits = self.lanes.iter().map(|lane| lane.wait);
         let wait = waits.fold(Wait::Change, Wait::sooner);
@@ -245,8 +321,19 @@ impl<T: Transport> Proxy<T> {
     /// A turn for each family that is not done; false when all are.
     fn round(&mut self, on_applied: &mut impl FnMut(&Applied, &Transaction)) -> bool {
         for lane in self.lanes.iter_mut().filter(|lane| !lane.done) {
-            let turn = self.engine.turn(lane.family, &mut *on_applied);
+            let begun = Instant::now();
+            let before = self.engine.tally(lane.family);
+            let turn = self.engine.turn(lane.family, |applied, transaction| {
+                self.metrics.applied(applied);
+                self.history.applied(applied);
+                lane.full |= transaction.makes_table();
+                on_applied(applied, transaction);
+            });
+            lane.spent = lane.spent.saturating_add(begun.elapsed());
+            let tally = self.engine.tally(lane.family);
+            self.metrics.tallied(lane.family, tally);
             let interference = self.engine.interference(lane.family);
+            self.complaints.fight(lane.family, &interference);
             self.board.interference(lane.family, interference);
             let now = self.engine.clock().now();
             match turn {
@@ -261,6 +348,11 @@ impl<T: Transport> Proxy<T> {
                         if !core::mem::replace(&mut lane.programmed, true) {
                             self.programmed.tell(lane.family);
                         }
+                        self.metrics.succeeded(lane.family);
+                        let family = lane.family;
+                        self.engine.take_triggers(family, |trigger| {
+                            self.metrics.programmed(family, trigger);
+                        });
                     }
                 }
                 Err(error) => {
@@ -269,6 +361,10 @@ impl<T: Transport> Proxy<T> {
                     lane.busy = true;
                     lane.wait = Wait::Until(lane.backoff.until());
                     self.board.failure(lane.family, now, &error);
+                    self.history.failed(lane.family, error.to_string(), pause);
+                    if tally.not_tidied == before.not_tidied {
+                        self.metrics.failed(lane.family);
+                    }
                     tracing::error!(
                         "{}: {error}; next try in {:.1} s",
                         lane.family,

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use svc_planner::object::Change;
 use svc_planner::plan::Family;
+use svc_planner::report::Reason;
 
 use crate::engine::{EngineError, Interference};
 
@@ -27,7 +28,32 @@ pub struct FamilyStatus {
     /// alone at times.
     pub interference: Interference,
     /// Service ports that are not, or not fully, served.
-    pub not_served: usize,
+    pub not_served: NotServed,
+}
+
+/// Service ports that are not, or not fully, served, by the reason.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct NotServed([usize; Reason::NAMES.len()]);
+
+impl NotServed {
+    /// One more.
+    pub(super) fn add(&mut self, reason: &Reason) {
+        let names = Reason::NAMES.iter().zip(&mut self.0);
+        for (_, count) in names.filter(|(name, _)| **name == reason.name()) {
+            *count += 1;
+        }
+    }
+
+    /// Each reason's name and number.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, usize)> + '_ {
+        Reason::NAMES.into_iter().zip(self.0)
+    }
+
+    /// Whatever the reason.
+    #[must_use]
+    pub fn total(&self) -> usize {
+        self.0.iter().sum()
+    }
 }
 
 impl FamilyStatus {
@@ -40,7 +66,7 @@ impl FamilyStatus {
             all_failures: 0,
             queued_since: None,
             interference: Interference::default(),
-            not_served: 0,
+            not_served: NotServed::default(),
         }
     }
 
@@ -57,7 +83,7 @@ impl FamilyStatus {
 pub struct NodeStatus {
     /// It was there once; what is programmed goes by what it last said.
     pub known: bool,
-    /// It is there now: the node may be sent traffic.
+    /// It is there now, and is not about to go: the node may be sent traffic.
     pub eligible: bool,
 }
 
@@ -102,10 +128,10 @@ impl StatusBoard {
     pub(super) fn change(&self, change: &Change, is_due: bool, now: Duration) {
         let mut status = self.lock();
         match change {
-            Change::Node(_) => {
+            Change::Node(node) => {
                 status.node = NodeStatus {
                     known: true,
-                    eligible: true,
+                    eligible: node.eligible,
                 };
             }
             Change::NodeGone => status.node.eligible = false,
@@ -133,7 +159,7 @@ impl StatusBoard {
     }
 
     /// How many Service ports of each family are not served.
-    pub(super) fn not_served(&self, count: impl Fn(Family) -> usize) {
+    pub(super) fn not_served(&self, count: impl Fn(Family) -> NotServed) {
         for status in &mut self.lock().families {
             status.not_served = count(status.family);
         }

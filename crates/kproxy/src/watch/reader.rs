@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
+use std::sync::Arc;
 
 use svc_planner::mailbox::Publisher;
 use svc_planner::object::Change;
@@ -10,6 +11,7 @@ use svc_planner::object::Change;
 use super::{FolderWatch, wait};
 use crate::ingest::Severity;
 use crate::manifest::{Input, Source, Stats};
+use crate::metrics::Skipped;
 
 /// Reads manifests, first all of them, then those that change, and logs what is wrong with them.
 #[derive(Debug)]
@@ -17,6 +19,7 @@ pub struct Reader {
     watch: FolderWatch,
     source: Source,
     folder_gone: bool,
+    skipped: Arc<Skipped>,
 }
 
 impl Reader {
@@ -29,6 +32,7 @@ impl Reader {
             watch: FolderWatch::new(folder)?,
             source: Source::new(node_name),
             folder_gone: false,
+            skipped: Arc::default(),
         })
     }
 
@@ -36,6 +40,12 @@ impl Reader {
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.watch.folder()
+    }
+
+    /// What could not be used so far.
+    #[must_use]
+    pub fn skipped(&self) -> Arc<Skipped> {
+        Arc::clone(&self.skipped)
     }
 
     /// Reads the folder in full. What changes meanwhile is read twice, and not missed.
@@ -92,7 +102,10 @@ impl Reader {
         for problem in self.source.take_problems() {
             match problem.fault.severity() {
                 Severity::Warning => tracing::warn!("{problem}"),
-                Severity::Error => tracing::error!("{problem}"),
+                Severity::Error => {
+                    self.skipped.count(problem.fault.kind());
+                    tracing::error!("{problem}");
+                }
             }
         }
     }

@@ -326,5 +326,6 @@ pub(crate) fn node(addresses: &[&str]) -> Change {
         addresses: addresses.iter().map(|it| it.parse().unwrap()).collect(),
         pod_cidrs: smallvec![],
         zone: None,
+        eligible: true,
     })
 }

@@ -39,6 +39,7 @@ pub(crate) fn service(number: u16) -> Change {
     Change::Service(Service {
         name: name(number),
         created: None,
+        uid: None,
         cluster_ips: smallvec![cluster_ip(number)],
         external_ips: smallvec![],
         load_balancer_ips: smallvec![],
@@ -61,6 +62,7 @@ pub(crate) fn slice(number: u16, endpoint: IpAddr) -> Change {
     Change::EndpointSlice(EndpointSlice {
         name: name(number),
         service: name(number).name,
+        triggers: Default::default(),
         ports: smallvec![SlicePort {
             name: "http".into(),
             protocol: Protocol::Tcp,

@@ -177,6 +177,10 @@ impl Groups {
         self.arena.free(number.wrapping_sub(1));
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.arena.len()
+    }
+
     /// One above the greatest number in use.
     pub(crate) fn end(&self) -> u32 {
         self.arena.end().saturating_add(1)

@@ -4,7 +4,7 @@ use core::hash::BuildHasher as _;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-use crate::object::{Change, ObjectName};
+use crate::object::{Change, EndpointSlice, ObjectName};
 
 /// One change an object, in the order in which the objects were first heard of.
 #[derive(Debug, Default)]
@@ -13,6 +13,8 @@ pub(super) struct Pending {
     /// Places in `changes`, by the object's key.
     places: HashTable<usize>,
     hasher: DefaultHashBuilder,
+    /// Services and slices among them.
+    waiting: [u64; 2],
 }
 
 impl Pending {
@@ -24,9 +26,17 @@ impl Pending {
         let same = |&place: &usize| changes.get(place).map(Key::of) == Some(key);
         if let Some(&place) = self.places.find(hash, same) {
             if let Some(earlier) = changes.get_mut(place) {
-                *earlier = change;
+                let earlier = core::mem::replace(earlier, change);
+                if let Some(Change::EndpointSlice(slice)) = changes.get_mut(place) {
+                    keep_triggers(slice, &earlier);
+                }
             }
             return;
+        }
+        match key {
+            Key::Service(_) => self.waiting[0] += 1,
+            Key::EndpointSlice(_) => self.waiting[1] += 1,
+            _ => {}
         }
         self.places.insert_unique(hash, changes.len(), |&place| {
             hasher.hash_one(changes.get(place).map_or(key, Key::of))
@@ -38,9 +48,29 @@ impl Pending {
         self.changes.is_empty()
     }
 
+    /// How many Services and slices wait.
+    pub(super) const fn waiting(&self) -> [u64; 2] {
+        self.waiting
+    }
+
     pub(super) fn into_changes(self) -> Vec<Change> {
         self.changes
     }
+}
+
+/// How many times of what changed a slice are kept, so that what waits stays bounded.
+const TRIGGERS: usize = 32;
+
+/// What changed a slice earlier is in force with it, too, and not before.
+fn keep_triggers(slice: &mut EndpointSlice, earlier: &Change) {
+    let Change::EndpointSlice(earlier) = earlier else {
+        return;
+    };
+    let mut triggers = earlier.triggers.clone();
+    triggers.extend(slice.triggers.drain(..));
+    triggers.dedup();
+    triggers.truncate(TRIGGERS);
+    slice.triggers = triggers;
 }
 
 /// Which object a change is about. There is one own Node, whatever its name.
@@ -120,6 +150,35 @@ mod tests {
             prop_assert_eq!(pending.is_empty(), expected.is_empty());
             prop_assert_eq!(pending.into_changes(), expected);
         }
+    }
+
+    fn slice(triggers: &[u64]) -> Change {
+        Change::EndpointSlice(EndpointSlice {
+            name: name("a"),
+            service: "web".into(),
+            triggers: triggers.into(),
+            ports: Default::default(),
+            endpoints: Vec::new(),
+        })
+    }
+
+    #[test]
+    fn what_changed_a_slice_is_kept_until_it_is_gone() {
+        let after = |changes: &[Change]| {
+            let mut pending = Pending::default();
+            changes.iter().cloned().for_each(|it| pending.put(it));
+            match &pending.into_changes()[..] {
+                [Change::EndpointSlice(slice)] => slice.triggers.to_vec(),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(after(&[slice(&[1]), slice(&[]), slice(&[2])]), [1, 2]);
+        // The same annotation again: something else changed.
+        assert_eq!(after(&[slice(&[1]), slice(&[1])]), [1]);
+        let gone = Change::EndpointSliceGone(name("a"));
+        assert_eq!(after(&[slice(&[1]), gone, slice(&[2])]), [2]);
+        let many: Vec<_> = (0..100).map(|it| slice(&[it])).collect();
+        assert_eq!(after(&many), (0..32).collect::<Vec<_>>());
     }
 
     #[test]

@@ -21,6 +21,7 @@ impl Model {
         };
         let before = service.spec.replace(spec);
         let same_spec = before == service.spec;
+        self.counts.services += usize::from(before.is_none());
         self.note_health_change(id, &object.name, before.as_deref());
         let Some(service) = self.services.at_mut(id) else {
             return;
@@ -82,6 +83,7 @@ impl Model {
             self.detach_port(port);
         }
         if let Some(spec) = spec {
+            self.counts.services = self.counts.services.saturating_sub(1);
             self.note_health_change(id, name, Some(&spec));
             self.release_cluster_ips(&spec);
         }
@@ -91,6 +93,7 @@ impl Model {
     pub(super) fn set_slice(&mut self, object: object::EndpointSlice) {
         let service = self.find_or_add_service(&object.name.namespace, &object.service);
         let known = self.find_slice(&object.name);
+        let triggers = object.triggers.clone();
         let slice = Slice::new(
             object,
             service,
@@ -99,19 +102,30 @@ impl Model {
             &mut self.names,
         );
         let Some(id) = known else {
-            self.insert_slice(slice);
+            let empty = slice.endpoints.is_empty();
+            let id = self.insert_slice(slice);
+            // One of the other family has no endpoints here.
+            if !empty {
+                self.triggers.note(id, &triggers);
+            }
             return self.touch_service(service);
         };
         let Some(old) = self.slices.at_mut(id) else {
             return;
         };
         let old = core::mem::replace(old, slice);
+        self.counts.endpoints = self.counts.endpoints.saturating_sub(old.endpoints.len());
         old.release(&mut self.names);
         let Some(new) = self.slices.at(id) else {
             return;
         };
+        self.counts.endpoints += new.endpoints.len();
+        let same = new.ports == old.ports && new.endpoints == old.endpoints;
+        if !same && !(new.endpoints.is_empty() && old.endpoints.is_empty()) {
+            self.triggers.note(id, &triggers);
+        }
         if new.service == old.service {
-            if new.ports != old.ports || new.endpoints != old.endpoints {
+            if !same {
                 self.touch_service(service);
             }
             return;
@@ -133,13 +147,16 @@ impl Model {
             return;
         };
         let service = slice.service;
+        self.triggers.forget(id);
         self.unlink_slice(id, service);
         if let Some(slice) = self.slices.remove(id) {
+            self.counts.endpoints = self.counts.endpoints.saturating_sub(slice.endpoints.len());
             slice.release(&mut self.names);
         }
     }
 
-    fn insert_slice(&mut self, slice: Slice) {
+    fn insert_slice(&mut self, slice: Slice) -> u32 {
+        self.counts.endpoints += slice.endpoints.len();
         let hash = self.hash_name(self.names.text(slice.namespace), &slice.name);
         let id = self.slices.insert(slice);
         let (slices, names, hasher) = (&self.slices, &self.names, &self.hasher);
@@ -149,6 +166,7 @@ impl Model {
             })
         });
         self.link_slice(id);
+        id
     }
 
     /// Puts a slice into its Service's list.

@@ -3,6 +3,7 @@
 pub(crate) mod address;
 pub(crate) mod arena;
 mod changes;
+pub(crate) mod counts;
 pub(crate) mod flow_notes;
 pub(crate) mod frontend;
 pub(crate) mod interner;
@@ -12,6 +13,7 @@ pub(crate) mod service;
 pub(crate) mod service_cidr;
 pub(crate) mod slice;
 pub(crate) mod source_ranges;
+pub(crate) mod triggers;
 
 use core::hash::BuildHasher;
 use std::collections::VecDeque;
@@ -21,6 +23,7 @@ use smallvec::SmallVec;
 
 use self::address::LocalTarget;
 use self::arena::Arena;
+use self::counts::Counts;
 use self::flow_notes::FlowNotes;
 use self::frontend::{ClusterIps, Frontends};
 use self::interner::Interner;
@@ -29,6 +32,7 @@ use self::node::NodeView;
 use self::service::{Port, Service};
 use self::service_cidr::ServiceCidrs;
 use self::slice::Slice;
+use self::triggers::Triggers;
 use crate::clock::IN_USE;
 use crate::object::{self, Change, ObjectName};
 use crate::plan::{Family, Key};
@@ -60,6 +64,9 @@ pub(crate) struct Model {
     pub(crate) flows: FlowNotes,
     /// What processes may have to listen for.
     pub(crate) listeners: ListenerNotes,
+    /// When what is not in force yet happened.
+    pub(crate) triggers: Triggers,
+    pub(crate) counts: Counts,
 }
 
 impl Model {
@@ -83,6 +90,8 @@ impl Model {
             lost_cluster_ips: Vec::new(),
             flows: FlowNotes::default(),
             listeners: ListenerNotes::default(),
+            triggers: Triggers::default(),
+            counts: Counts::default(),
         }
     }
 
@@ -197,6 +206,7 @@ impl Model {
             // While the table was not as planned, flows may have gone anywhere.
             port.told = 0;
             if port.is_gone() {
+                self.note_no_local(id, [false; 2]);
                 self.ports.remove(id);
             } else {
                 self.queue(id);
@@ -297,7 +307,13 @@ impl Model {
         }
     }
 
-    fn find_service(&self, name: &ObjectName) -> Option<u32> {
+    /// A Service's own identity.
+    pub(crate) fn service_uid(&self, name: &ObjectName) -> Option<object::Uid> {
+        let service = self.services.at(self.find_service(name)?)?;
+        service.spec.as_ref()?.uid
+    }
+
+    pub(crate) fn find_service(&self, name: &ObjectName) -> Option<u32> {
         self.find_service_parts(&name.namespace, &name.name)
     }
 

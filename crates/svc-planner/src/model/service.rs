@@ -46,6 +46,7 @@ pub(crate) struct Service {
 pub(crate) struct Spec {
     /// [`object::Seconds::MAX`] if unknown.
     pub(crate) created: object::Seconds,
+    pub(crate) uid: Option<object::Uid>,
     pub(crate) addresses: Box<[(Address, Role)]>,
     /// Who may reach its load-balancer addresses, see [`source_ranges::admitted`].
     pub(crate) sources: Option<Box<[IpNet]>>,
@@ -80,6 +81,7 @@ impl Spec {
         }
         Some(Box::new(Self {
             created: service.created.unwrap_or(object::Seconds::MAX),
+            uid: service.uid,
             addresses: addresses.into_vec().into_boxed_slice(),
             sources: source_ranges::admitted(&service.source_ranges, family),
             internal_policy: service.internal_policy,
@@ -119,6 +121,8 @@ pub(crate) struct Port {
     pub(crate) queued: bool,
     /// Refused by the kernel: not planned until something changes.
     pub(crate) set_aside: bool,
+    /// Internal and external traffic policy, Local, leave it no endpoint of those it has.
+    pub(crate) no_local: [bool; 2],
     /// Waits in [`FlowNotes`](super::flow_notes::FlowNotes).
     pub(crate) noted: bool,
     /// Hash of what was last told of its flows, 0 if nothing.
@@ -143,6 +147,7 @@ impl Port {
             node_port: port.node_port,
             queued: false,
             set_aside: false,
+            no_local: [false; 2],
             noted: false,
             told: 0,
             cluster_group: 0,

@@ -139,6 +139,7 @@ fn health(model: &Model, id: u32) -> Option<(ObjectName, Option<HealthCheck>)> {
     let check = HealthCheck {
         port: spec.health_check_node_port,
         local_endpoints: addresses.len(),
+        uid: spec.uid,
     };
     Some((name, Some(check)))
 }

@@ -12,7 +12,7 @@ use crate::kernel::set::SetId;
 use crate::kernel::sticky::Sticky;
 use crate::model::arena::NONE;
 use crate::model::service::{Port, Role};
-use crate::object::Algorithm;
+use crate::object::{Algorithm, TrafficPolicy};
 use crate::plan::Route;
 use crate::policy::hairpin;
 use crate::policy::traffic_policy::{self, Fate, Kind};
@@ -43,6 +43,8 @@ struct Fates {
     algorithm: Algorithm,
     /// Clients stick to endpoints for so many seconds.
     affinity: Option<u32>,
+    /// Internal and external policy, Local, leave no endpoint of those there are.
+    no_local: [bool; 2],
 }
 
 /// Numbers of a port's classes; of two the second is for node ports.
@@ -76,6 +78,7 @@ impl Work<'_> {
             return Planned::Done;
         };
         if port.is_gone() {
+            self.model.note_no_local(id, [false; 2]);
             self.set_groups(id, 0, 0);
             self.set_hairpins(id, &[]);
             return Planned::Done;
@@ -85,6 +88,7 @@ impl Work<'_> {
             return Planned::Done;
         };
         let (service, protocol) = (port.service, port.protocol);
+        self.model.note_no_local(id, fates.no_local);
         if let Err(obstacle) = self.check_room(id, &fates) {
             return obstacle;
         }
@@ -168,12 +172,18 @@ impl Work<'_> {
         let is_external = reach.contains(&true);
         let external = traffic_policy::external(spec.external_policy, self.selection);
         let none_here = self.config.no_local_endpoint;
+        let elsewhere = !self.selection.cluster.is_empty() && self.selection.local.is_empty();
+        let no_local = |policy| elsewhere && policy == TrafficPolicy::Local;
         Some(Fates {
             internal: traffic_policy::internal(spec.internal_policy, self.selection, none_here),
             external: is_external.then_some(external),
             reach,
             algorithm: spec.algorithm,
             affinity: spec.affinity,
+            no_local: [
+                no_local(spec.internal_policy),
+                is_external && no_local(spec.external_policy),
+            ],
         })
     }
 

@@ -191,6 +191,7 @@ pub(super) mod tests {
         EndpointSlice {
             name: object_name(name),
             service: "web".into(),
+            triggers: Default::default(),
             ports: smallvec![object::SlicePort {
                 name: "".into(),
                 protocol: Protocol::Tcp,
@@ -237,6 +238,7 @@ pub(super) mod tests {
                 name: "web".into(),
             },
             created: None,
+            uid: None,
             cluster_ips: smallvec!["10.96.0.1".parse().unwrap()],
             external_ips: smallvec![],
             load_balancer_ips: smallvec![],

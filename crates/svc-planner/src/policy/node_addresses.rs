@@ -65,6 +65,7 @@ mod tests {
             addresses: addresses.iter().map(|ip| ip.parse().unwrap()).collect(),
             pod_cidrs: smallvec!["fd00::/64".parse().unwrap(), "10.1.0.0/24".parse().unwrap()],
             zone: None,
+            eligible: true,
         }
     }
 

@@ -56,6 +56,7 @@ mod tests {
                 addresses: smallvec!["192.168.0.2".parse().unwrap()],
                 pod_cidrs: smallvec!["10.1.0.0/24".parse().unwrap()],
                 zone: None,
+                eligible: true,
             },
         );
         view.notices(family, &config).into_vec()

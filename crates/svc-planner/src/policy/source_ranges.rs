@@ -46,6 +46,7 @@ mod tests {
                     name: "web".into(),
                 },
                 created: None,
+                uid: None,
                 cluster_ips: smallvec!["10.96.0.1".parse().unwrap()],
                 external_ips: smallvec!["192.0.2.9".parse().unwrap()],
                 load_balancer_ips: smallvec![
@@ -74,6 +75,7 @@ mod tests {
                 addresses: smallvec!["fd00::1".parse().unwrap(), ip.parse().unwrap()],
                 pod_cidrs: smallvec![],
                 zone: None,
+                eligible: true,
             })
         };
         model.apply(node("192.168.0.2"));

@@ -155,6 +155,7 @@ fn service(family: Family) -> impl Strategy<Value = Service> {
                 Service {
                     name: name("svc", number),
                     created,
+                    uid: None,
                     cluster_ips: [address(family, CLUSTER_NET, ip)].into_iter().collect(),
                     external_ips: external,
                     load_balancer_ips: balancer,
@@ -259,6 +260,7 @@ fn slice(family: Family) -> impl Strategy<Value = EndpointSlice> {
             EndpointSlice {
                 name: name("slice", number),
                 service: format!("svc{service}").into(),
+                triggers: Default::default(),
                 ports: chosen.into_iter().collect(),
                 endpoints,
             }
@@ -280,6 +282,7 @@ fn node(family: Family) -> impl Strategy<Value = Node> {
                 .collect(),
             pod_cidrs: pods.iter().map(|net| prefix(family, *net)).collect(),
             zone: zone.map(Into::into),
+            eligible: true,
         })
 }
 

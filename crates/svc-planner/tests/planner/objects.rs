@@ -35,6 +35,7 @@ pub(crate) fn service(
     Service {
         name: name(service),
         created: None,
+        uid: None,
         cluster_ips: [cluster_ip].into_iter().collect(),
         external_ips: [].into_iter().collect(),
         load_balancer_ips: [].into_iter().collect(),
@@ -63,6 +64,7 @@ pub(crate) fn slice(
     EndpointSlice {
         name: name(slice),
         service: service.into(),
+        triggers: Default::default(),
         ports: ports.collect(),
         endpoints: endpoints.into_iter().collect(),
     }
@@ -88,5 +90,6 @@ pub(crate) fn node(name: &str, addresses: &[&str]) -> Node {
         addresses: addresses.iter().map(|address| ip(address)).collect(),
         pod_cidrs: [].into_iter().collect(),
         zone: None,
+        eligible: true,
     }
 }

@@ -16,6 +16,11 @@ impl<'a> Message<'a> for Metadata<'a> {
                 value.merge(number, &mut time)?;
                 self.creation_timestamp = time.text();
             }
+            9 => {
+                let mut time = Time::default();
+                value.merge(number, &mut time)?;
+                self.deletion_timestamp = time.text();
+            }
             11 => {
                 let mut entry = Entry::default();
                 value.merge(number, &mut entry)?;

@@ -2,7 +2,7 @@
 
 use super::Message;
 use super::wire::{ProtobufError, Value};
-use crate::api::{Node, NodeAddress, NodeSpec, NodeStatus};
+use crate::api::{Node, NodeAddress, NodeSpec, NodeStatus, Taint};
 
 impl<'a> Message<'a> for Node<'a> {
     fn field(&mut self, number: u32, value: Value<'a>) -> Result<(), ProtobufError> {
@@ -19,8 +19,18 @@ impl<'a> Message<'a> for NodeSpec<'a> {
     fn field(&mut self, number: u32, value: Value<'a>) -> Result<(), ProtobufError> {
         match number {
             1 => self.pod_cidr = value.text(number)?,
+            5 => value.push(number, &mut self.taints)?,
             7 => self.pod_cidrs.push(value.str(number)?.into()),
             _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl<'a> Message<'a> for Taint<'a> {
+    fn field(&mut self, number: u32, value: Value<'a>) -> Result<(), ProtobufError> {
+        if number == 1 {
+            self.key = value.text(number)?;
         }
         Ok(())
     }

@@ -36,9 +36,15 @@ const METADATA: &[Field] = &[
     ("resourceVersion", 6, Form::Text),
     ("generation", 7, Form::Number),
     ("creationTimestamp", 8, Form::Time),
+    ("deletionTimestamp", 9, Form::Time),
     ("labels", 11, Form::Map),
     ("annotations", 12, Form::Map),
     ("finalizers", 14, Form::Texts),
+];
+const TAINT: &[Field] = &[
+    ("key", 1, Form::Text),
+    ("value", 2, Form::Text),
+    ("effect", 3, Form::Text),
 ];
 const LIST_METADATA: &[Field] = &[
     ("selfLink", 1, Form::Text),
@@ -143,7 +149,11 @@ const NODE: &[Field] = &[
     (
         "spec",
         2,
-        Form::One(&[("podCIDR", 1, Form::Text), ("podCIDRs", 7, Form::Texts)]),
+        Form::One(&[
+            ("podCIDR", 1, Form::Text),
+            ("taints", 5, Form::Many(TAINT)),
+            ("podCIDRs", 7, Form::Texts),
+        ]),
     ),
     (
         "status",

@@ -105,7 +105,7 @@ fn metadata() -> impl Strategy<Value = Json> {
         .prop_map(|(name, namespace, version, labels, created)| {
             let version = version.as_u64().map(|version| version.to_string());
             json!({"name": name, "namespace": namespace, "uid": "u-1", "resourceVersion": version,
-                "generation": 7, "labels": labels, "creationTimestamp": created,
+                "generation": 7, "labels": labels, "creationTimestamp": created, "deletionTimestamp": created,
                 "annotations": {"endpoints.kubernetes.io/last-change-trigger-time": "t", "x": "y"},
                 "finalizers": ["a"]})
         })
@@ -199,9 +199,15 @@ fn node() -> impl Strategy<Value = Json> {
         maybe(address()),
         addresses(),
         prop::collection::vec(entry, 0..4),
+        prop::collection::vec(some_of(&["ToBeDeletedByClusterAutoscaler", "x"]), 0..3),
     )
-        .prop_map(|(metadata, cidr, cidrs, addresses)| {
-            json!({"metadata": metadata, "spec": {"podCIDR": cidr, "podCIDRs": cidrs},
+        .prop_map(|(metadata, cidr, cidrs, addresses, keys)| {
+            let taints: Vec<_> = keys
+                .iter()
+                .map(|key| json!({"key": key, "effect": "x"}))
+                .collect();
+            json!({"metadata": metadata,
+                "spec": {"podCIDR": cidr, "podCIDRs": cidrs, "taints": taints},
                 "status": {"addresses": addresses, "phase": "x"}})
         })
 }

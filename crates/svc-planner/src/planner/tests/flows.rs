@@ -97,6 +97,7 @@ fn serving_bench() -> Bench {
         addresses: smallvec!["192.168.0.2".parse().unwrap()],
         pod_cidrs: smallvec![],
         zone: None,
+        eligible: true,
     });
     assert_eq!(bench.planner.take_flow_changes(), None);
     let told = bench.told([node, dns(&[]), dns_slice("a", &["10.0.0.1", "10.0.0.2"])]);

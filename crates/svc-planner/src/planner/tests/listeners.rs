@@ -24,6 +24,7 @@ fn health(text: &str, port: u16, local_endpoints: usize) -> (ObjectName, Option<
     let check = HealthCheck {
         port,
         local_endpoints,
+        uid: None,
     };
     (name(text), Some(check))
 }
@@ -126,6 +127,7 @@ fn addresses_follow_the_node() {
             addresses: smallvec![address.parse().unwrap()],
             pod_cidrs: smallvec![],
             zone: None,
+            eligible: true,
         })
     };
     bench.apply(node("192.168.0.2"));

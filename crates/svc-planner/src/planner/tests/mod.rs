@@ -3,6 +3,7 @@
 mod failure;
 mod flows;
 mod listeners;
+mod overview;
 mod restart;
 mod services;
 mod source_ranges;
@@ -159,6 +160,7 @@ fn service(text: &str, ip: &str) -> Service {
     Service {
         name: name(text),
         created: Some(1),
+        uid: None,
         cluster_ips: smallvec![ip.parse().unwrap()],
         external_ips: smallvec![],
         load_balancer_ips: smallvec![],
@@ -191,6 +193,7 @@ fn slice(text: &str, service: &str, addresses: &[&str]) -> Change {
     Change::EndpointSlice(EndpointSlice {
         name: name(text),
         service: service.into(),
+        triggers: Default::default(),
         ports: smallvec![SlicePort {
             name: "http".into(),
             protocol: Protocol::Tcp,

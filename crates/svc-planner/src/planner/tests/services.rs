@@ -111,6 +111,7 @@ fn node_ports_are_served_on_the_nodes_address() {
         ],
         pod_cidrs: smallvec![],
         zone: None,
+        eligible: true,
     }));
     bench.drain();
     let listed: Vec<_> = bench.set("nodeport-ips").keys().copied().collect();
@@ -188,6 +189,7 @@ fn a_change_of_node_port_addresses_loses_no_connection() {
         addresses: smallvec!["192.168.0.2".parse().unwrap()],
         pod_cidrs: smallvec![],
         zone: None,
+        eligible: true,
     };
     let mut bench = Bench::new(config());
     bench.apply(Change::Node(node));

@@ -250,6 +250,7 @@ fn the_nodes_address_decides_whether_balancers_addresses_are_sources() {
             addresses: smallvec![ip.parse().unwrap()],
             pod_cidrs: smallvec![],
             zone: None,
+            eligible: true,
         })
     };
     bench.apply(node("192.168.1.2"));

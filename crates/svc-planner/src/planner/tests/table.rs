@@ -184,6 +184,7 @@ fn a_changed_pod_cidr_is_followed() {
             addresses: smallvec!["192.168.0.2".parse().unwrap()],
             pod_cidrs: pods.iter().map(|net| net.parse().unwrap()).collect(),
             zone: None,
+            eligible: true,
         })
     };
     bench.apply(Change::Service(service("web", "10.96.0.1")));

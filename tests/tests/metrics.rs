@@ -1,0 +1,195 @@
+//! Our metrics beside the real kube-proxy's: names, types, labels and buckets are the same, or
+//! docs/METRICS.md says that we have no such thing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::{
+    control_plane::{ControlPlane, KubeProxy, Method, Request},
+    differential::Cluster,
+    takeover::World,
+};
+use kproxy::apiserver::{ApiBoard, RequestFacts};
+use kproxy::engine::{Engine, Netns, Saver};
+use kproxy::health::Health;
+use kproxy::listeners::{Ask, Reply};
+use kproxy::metrics::{MetricsSite, Sources};
+use kproxy::proxy::{Periods, Proxy};
+use netns_lab::Namespace;
+use serde_json::json;
+use svc_planner::Config;
+use test_support::skip;
+
+const DOCUMENT: &str = include_str!("../../docs/METRICS.md");
+/// How long kube-proxy may take to have told everything.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// One metric family of a scrape.
+#[derive(Debug, Default)]
+struct Family {
+    kind: String,
+    labels: BTreeSet<String>,
+    /// Values of `le`, of all series.
+    buckets: BTreeSet<String>,
+}
+
+#[test]
+fn every_metric_of_kube_proxy_is_ours_or_documented_as_absent() -> Result<()> {
+    if let Err(missing) = ControlPlane::available() {
+        skip(&missing.to_string());
+        return Ok(());
+    }
+    let control = ControlPlane::start()?;
+    let world = World::new()?;
+    let mut cluster = Cluster::new(&control);
+    cluster.apply(&World::objects())?;
+    let mut kube_proxy = KubeProxy::start(&control, world.node(), World::settings())?;
+    kube_proxy.settle(&control, world.node())?;
+    // A change with a trigger time, and so a partial sync that is measured from it.
+    let slice = json!({
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+        "metadata": {"name": "measured", "namespace": "default",
+            "labels": {"kubernetes.io/service-name": "measured"},
+            "annotations": {"endpoints.kubernetes.io/last-change-trigger-time": "2099-01-01T00:00:00Z"}},
+        "addressType": "IPv4", "ports": [{"port": 80}],
+        "endpoints": [{"addresses": ["192.0.2.80"]}]
+    });
+    let path = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+    let made = control
+        .client()
+        .send_one(&Request::new(Method::Post, path).with(slice))?;
+    ensure!(made.is_ok(), "{}", made.message());
+    let deadline = Instant::now() + PATIENCE;
+    while kube_proxy
+        .metric("kubeproxy_network_programming_duration_seconds_count")?
+        .is_none()
+    {
+        ensure!(Instant::now() < deadline, "kube-proxy measured no change");
+        // It tells nobody but who asks.
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    let theirs = families(&kube_proxy.metrics()?)?;
+    kube_proxy.stop()?;
+    ensure!(theirs.len() > 50, "{} families only", theirs.len());
+
+    let ours = families(&ours(world.node())?)?;
+    let absent = absent();
+    for (name, theirs) in &theirs {
+        let excused = absent.iter().any(|pattern| matches(pattern, name));
+        let Some(ours) = ours.get(name) else {
+            ensure!(excused, "{name} is neither ours nor documented as absent");
+            continue;
+        };
+        ensure!(!excused, "{name} is documented as absent, but there");
+        ensure!(
+            ours.kind == theirs.kind,
+            "{name}: {} or {}",
+            ours.kind,
+            theirs.kind
+        );
+        // Families of either may have no series yet.
+        if !ours.labels.is_empty() && !theirs.labels.is_empty() {
+            ensure!(
+                ours.labels == theirs.labels,
+                "{name}: {ours:?}, theirs {theirs:?}"
+            );
+        }
+        if !ours.buckets.is_empty() && !theirs.buckets.is_empty() {
+            ensure!(
+                ours.buckets == theirs.buckets,
+                "{name}: {ours:?}, theirs {theirs:?}"
+            );
+        }
+    }
+    // What the comparison is for was there to be compared.
+    for name in [
+        "kubeproxy_sync_full_proxy_rules_duration_seconds",
+        "kubeproxy_sync_partial_proxy_rules_duration_seconds",
+        "kubeproxy_network_programming_duration_seconds",
+    ] {
+        let both = [&theirs, &ours].map(|it| it.get(name).is_some_and(|it| it.buckets.len() > 10));
+        ensure!(both == [true; 2], "{name}: {both:?}");
+    }
+    Ok(())
+}
+
+/// What a loop tells that has programmed nothing but its table.
+fn ours(node: &Namespace) -> Result<String> {
+    node.run(|| {
+        let engine = Engine::open(&Netns::Current, |_| Config::default())?;
+        let clock = engine.clock();
+        let mut proxy = Proxy::new(engine, Saver::new(None), Periods::default());
+        proxy.sync();
+        let patience = Duration::from_secs(60);
+        let sources = Sources {
+            health: Arc::new(Health::new(proxy.board(), clock, patience)),
+            sync: proxy.metrics(),
+            conntrack: Arc::default(),
+            listeners: Arc::default(),
+            skipped: Arc::default(),
+            events: None,
+            api: Some((RequestFacts::default(), ApiBoard::default())),
+        };
+        let pages = MetricsSite::new(sources.registry()).pages();
+        let ask = Ask {
+            path: "/metrics",
+            query: "",
+            accept: "",
+            is_local: true,
+        };
+        match pages(&ask) {
+            Reply::Now(response) => Ok(response.into_body()),
+            Reply::Later(_) => anyhow::bail!("not told at once"),
+        }
+    })?
+}
+
+fn families(scrape: &str) -> Result<BTreeMap<String, Family>> {
+    let mut families = BTreeMap::<String, Family>::new();
+    let mut name = String::new();
+    for line in scrape.lines() {
+        if let Some(line) = line.strip_prefix("# TYPE ") {
+            let (family, kind) = line.split_once(' ').context("a type")?;
+            name = family.to_owned();
+            families.entry(name.clone()).or_default().kind = kind.to_owned();
+        } else if !line.starts_with('#')
+            && let Some((series, labels)) = line.split_once('{')
+            && series.starts_with(&name)
+        {
+            let family = families.get_mut(&name).context("a family")?;
+            let (labels, _) = labels.rsplit_once('}').context("labels")?;
+            for label in labels.split("\",").filter(|label| !label.is_empty()) {
+                let (label, value) = label.split_once("=\"").context("a label")?;
+                if label == "le" {
+                    family
+                        .buckets
+                        .insert(value.trim_end_matches('"').to_owned());
+                } else {
+                    family.labels.insert(label.to_owned());
+                }
+            }
+        }
+    }
+    Ok(families)
+}
+
+/// Names, and beginnings of names, that the document says we have not.
+fn absent() -> Vec<&'static str> {
+    let (_, after) = DOCUMENT.split_once("\n## Absent").unwrap_or_default();
+    let (table, _) = after.split_once("\n## ").unwrap_or((after, ""));
+    let rows = table.lines().filter(|line| line.starts_with("| `"));
+    let cells = rows.filter_map(|row| row.split('|').nth(1));
+    cells
+        .flat_map(|cell| cell.split(','))
+        .map(|name| name.trim().trim_matches('`'))
+        .collect()
+}
+
+fn matches(pattern: &str, name: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(beginning) => name.starts_with(beginning),
+        None => name == pattern,
+    }
+}
