@@ -5,6 +5,7 @@
 //! than compare a pointer. The file is whole after every datagram, so that nothing is lost when the
 //! process is killed.
 
+mod datagram;
 mod pcapng;
 
 use core::fmt;

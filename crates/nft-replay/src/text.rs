@@ -2,6 +2,7 @@
 //! or cannot say at all, is shown in brackets as `nft --debug=netlink` does.
 
 mod catalog;
+mod comparison;
 mod element;
 mod message;
 mod object;

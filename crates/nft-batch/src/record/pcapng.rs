@@ -16,10 +16,7 @@ use core::time::Duration;
 use std::io::{self, IoSlice, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use nl_codec::ack::Control;
-use nl_codec::msg::{BatchBegin, Messages, MsgType, NftMsg};
-use nl_codec::nft::Generation;
-
+use super::datagram::{Facts, Source};
 use crate::Errno;
 
 /// The link type of pcap files with netlink messages.
@@ -41,8 +38,6 @@ pub const MAX_PACKET: usize = 256 << 10;
 pub const NOTE: &str = "nft-replay:";
 /// `NETLINK_NETFILTER`.
 const PROTOCOL: u16 = 12;
-/// Errors named in a comment; all are in the packet itself.
-const NAMED_ERRORS: usize = 8;
 
 /// Block types.
 pub mod block {
@@ -230,10 +225,7 @@ impl<W: Write> PcapngWriter<W> {
     /// Those of the file; of the block that failed a part may have been written.
     pub fn write(&mut self, datagram: &Recorded<'_>) -> io::Result<()> {
         let total: usize = datagram.parts.iter().map(|part| part.len()).sum();
-        let mut source = Source {
-            parts: datagram.parts,
-            at: 0,
-        };
+        let mut source = Source::new(datagram.parts);
         let mut offset = 0;
         loop {
             self.begin_packet(datagram);
@@ -390,114 +382,6 @@ impl<W: Write> PcapngWriter<W> {
             .bytes
             .saturating_add(u64::try_from(len).unwrap_or(u64::MAX));
         Ok(())
-    }
-}
-
-/// What a datagram says, for its comment.
-#[derive(Default)]
-struct Facts {
-    generation: Option<u32>,
-    acks: u32,
-    errors: [Option<(u32, Errno)>; NAMED_ERRORS],
-}
-
-impl Facts {
-    fn of(bytes: &[u8], direction: Direction) -> Self {
-        let mut facts = Self::default();
-        let mut errors = facts.errors.iter_mut();
-        for msg in Messages::new(bytes).map_while(Result::ok) {
-            match direction {
-                // Only the first message of a request is of interest.
-                Direction::ToKernel => {
-                    if msg.header.kind == MsgType::BATCH_BEGIN {
-                        let begin = msg.nfnetlink().and_then(|msg| msg.body::<BatchBegin>());
-                        facts.generation = begin.ok().and_then(|begin| begin.generation);
-                    }
-                    break;
-                }
-                Direction::ToUser if msg.header.kind == MsgType::nft(NftMsg::NEW_GEN) => {
-                    let found = msg.nfnetlink().and_then(|msg| msg.body::<Generation<'_>>());
-                    facts.generation = found.ok().and_then(|found| found.id);
-                }
-                Direction::ToUser if msg.header.kind == MsgType::ERROR => {
-                    if let Ok(Some(Control::Ack(ack))) = Control::decode(&msg) {
-                        match ack.error {
-                            None => facts.acks += 1,
-                            Some(errno) => {
-                                if let Some(slot) = errors.next() {
-                                    *slot = Some((msg.header.seq, errno));
-                                }
-                            }
-                        }
-                    }
-                }
-                // The rest of a dump is more of the same.
-                Direction::ToUser => break,
-            }
-        }
-        facts
-    }
-}
-
-/// Reads the parts of a datagram one after the other.
-struct Source<'a> {
-    parts: &'a [IoSlice<'a>],
-    at: usize,
-}
-
-impl Source<'_> {
-    /// Bytes of the message that comes next, padding included; what is no message counts as one.
-    /// `None` at the end.
-    fn next_message(&self) -> Option<usize> {
-        let left: usize = self
-            .parts
-            .iter()
-            .map(|part| part.len())
-            .sum::<usize>()
-            .saturating_sub(self.at);
-        if left == 0 {
-            return None;
-        }
-        let mut head = [0; 4];
-        let mut bytes = self.rest();
-        for slot in &mut head {
-            *slot = bytes.next()?;
-        }
-        let len = usize::try_from(u32::from_ne_bytes(head)).unwrap_or(usize::MAX);
-        Some(if (16..=left).contains(&len) {
-            len.next_multiple_of(4).min(left)
-        } else {
-            left
-        })
-    }
-
-    fn rest(&self) -> impl Iterator<Item = u8> {
-        let part = self.parts.first().map(|part| &**part).unwrap_or_default();
-        let first = part.get(self.at..).unwrap_or_default();
-        let others = self.parts.get(1..).unwrap_or_default();
-        first
-            .iter()
-            .chain(others.iter().flat_map(|part| part.iter()))
-            .copied()
-    }
-
-    /// Appends the next `len` bytes to `out`.
-    fn take(&mut self, mut len: usize, out: &mut Vec<u8>) {
-        while let Some((part, others)) = self.parts.split_first() {
-            let rest = part.get(self.at..).unwrap_or_default();
-            let taken = rest.len().min(len);
-            out.extend_from_slice(rest.get(..taken).unwrap_or_default());
-            len -= taken;
-            self.at += taken;
-            if self.at < part.len() {
-                return;
-            }
-            self.parts = others;
-            self.at = 0;
-            if len == 0 {
-                return;
-            }
-        }
     }
 }
 
