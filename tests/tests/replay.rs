@@ -1,6 +1,6 @@
 //! What the real kube-proxy sends is recorded, and replayed leads to the same ruleset.
 
-use std::process::Command;
+use std::{collections::BTreeMap, process::Command};
 
 use anyhow::{Result, ensure};
 use e2e::{
@@ -11,10 +11,31 @@ use e2e::{
 };
 use nft_replay::{
     capture::Capture,
-    play::{Place, PlayOptions, Player, in_place},
+    play::{Place, PlayOptions, Player, Verdict, in_place},
     session::{Outcome, Session},
 };
 use test_support::{nft, skip};
+
+/// A Service that comes and goes.
+const MORE: &str = "
+apiVersion: v1
+kind: Service
+metadata: {name: more, namespace: default}
+spec:
+  clusterIP: 172.30.2.77
+  clusterIPs: [172.30.2.77]
+  ports: [{name: web, port: 80, protocol: TCP}]
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata:
+  name: more-1
+  namespace: default
+  labels: {kubernetes.io/service-name: more}
+addressType: IPv4
+endpoints: [{addresses: [10.0.1.1]}, {addresses: [10.0.2.1]}]
+ports: [{name: web, port: 8080, protocol: TCP}]
+";
 
 const NFT_REPLAY: &str = env!("CARGO_BIN_EXE_nft-replay-under-test");
 
@@ -45,16 +66,19 @@ fn what_kube_proxy_sends_leads_to_the_same_ruleset() -> Result<()> {
         recorder: Some((NFT_REPLAY.into(), file.clone())),
         ..World::settings()
     };
+    // The Node is there from the beginning: kube-proxy ends when it changes.
+    cluster.apply(&World::objects())?;
     let mut kube_proxy = KubeProxy::start(&control, world.node(), settings)?;
     kube_proxy.settle(&control, world.node())?;
-    cluster.apply(&World::objects())?;
-    kube_proxy.settle(&control, world.node())?;
     cluster.apply(&TrialStep {
-        remove: vec!["cluster.yaml".to_owned()],
+        write: BTreeMap::from([("more.yaml".to_owned(), MORE.to_owned())]),
         ..TrialStep::default()
     })?;
     kube_proxy.settle(&control, world.node())?;
-    cluster.apply(&World::objects())?;
+    cluster.apply(&TrialStep {
+        remove: vec!["more.yaml".to_owned()],
+        ..TrialStep::default()
+    })?;
     kube_proxy.settle(&control, world.node())?;
     kube_proxy.stop()?;
     let original = world.node().run(listed)??;
@@ -73,14 +97,12 @@ fn what_kube_proxy_sends_leads_to_the_same_ruleset() -> Result<()> {
         let report = player.play(&session, |_| true)?;
         Ok((report, listed()?))
     })??;
-    for played in &report.transactions {
-        ensure!(
-            report.agrees(),
-            "transaction {}: {:?}",
-            played.number,
-            played.verdict
-        );
-    }
+    let differing: Vec<_> = report
+        .transactions
+        .iter()
+        .filter(|played| matches!(played.verdict, Verdict::Differs(_)))
+        .collect();
+    ensure!(differing.is_empty(), "{differing:?}");
     ensure!(again == original, "{again}\n--- instead of\n{original}");
     Ok(())
 }

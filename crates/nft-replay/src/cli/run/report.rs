@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::Verdict;
 use crate::play::{KindTime, Kinds, Report};
-use crate::session::Session;
+use crate::session::{Outcome, Session};
 use crate::stat::Times;
 
 /// Transactions listed if not all are asked for.
@@ -95,7 +95,10 @@ impl Summary {
         let exchanges = session.transactions().map(|(_, exchange)| exchange);
         for (played, exchange) in report.transactions.iter().zip(exchanges) {
             self.all.push(played.took);
-            self.measured.add(exchange, played.took.as_secs_f64());
+            // A refusal costs what no message does.
+            if played.outcome == Outcome::Committed {
+                self.measured.add(exchange, played.took.as_secs_f64());
+            }
             let entry = self
                 .transactions
                 .iter_mut()
