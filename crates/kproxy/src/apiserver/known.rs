@@ -12,6 +12,10 @@ use crate::ingest::ObjectId;
 #[derive(Debug, Default)]
 pub(super) struct Known {
     entries: HashTable<Entry>,
+    /// `namespace/name` of all of them, one behind the other, and of some that are gone.
+    names: Vec<u8>,
+    /// So many bytes of `names` are of objects that are gone.
+    stale: usize,
     hasher: DefaultHashBuilder,
     round: u32,
     /// The last deletions, for events that come out of order.
@@ -20,39 +24,50 @@ pub(super) struct Known {
 
 /// How many deletions are remembered.
 const DELETIONS: usize = 1_024;
+/// So many bytes of names are not worth tidying up for.
+const LITTLE: usize = 64 << 10;
 
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 struct Entry {
-    /// `namespace/name`.
-    key: Box<str>,
     version: Version,
+    /// Where its name is in `names`.
+    at: u32,
+    length: u32,
     round: u32,
 }
 
-/// `resourceVersion`: a number that grows (KEP-5504), or any text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Version {
-    Number(u64),
-    Hash(u64),
+impl Entry {
+    fn name<'n>(&self, names: &'n [u8]) -> &'n [u8] {
+        let at = usize::try_from(self.at).unwrap_or(usize::MAX);
+        let length = usize::try_from(self.length).unwrap_or(usize::MAX);
+        let name = names.get(at..).and_then(|names| names.get(..length));
+        name.unwrap_or_default()
+    }
 }
 
+/// `resourceVersion`: a number that grows (KEP-5504), or the hash of any other text, which has the
+/// highest bit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Version(u64);
+
 impl Version {
+    /// Of an object of which no version is known.
+    pub(super) const UNKNOWN: Self = Self(HASHED);
+
     pub(super) fn of(text: Option<&str>) -> Self {
         let text = text.unwrap_or_default();
-        text.parse().map_or_else(
-            |_| Self::Hash(foldhash::fast::FixedState::default().hash_one(text)),
-            Self::Number,
-        )
+        let number = text.parse().ok().filter(|number| number & HASHED == 0);
+        let hash = || foldhash::fast::FixedState::default().hash_one(text) | HASHED;
+        Self(number.unwrap_or_else(hash))
     }
 
     /// Whether both can be compared, and this is the older one.
     const fn is_older_than(self, other: Self) -> bool {
-        match (self, other) {
-            (Self::Number(this), Self::Number(other)) => this < other,
-            _ => false,
-        }
+        (self.0 | other.0) & HASHED == 0 && self.0 < other.0
     }
 }
+
+const HASHED: u64 = 1 << 63;
 
 impl Known {
     /// How many objects there are.
@@ -94,15 +109,19 @@ impl Known {
     /// A watch tells that the object is gone; false if later news of it came before, or it never was.
     pub(super) fn deleted(&mut self, id: &ObjectId, version: Version) -> bool {
         let hash = self.hash(id);
-        let key = Key(id);
-        let found = self.entries.find_entry(hash, |entry| key.is(&entry.key));
+        let (key, names) = (Key(id), &self.names);
+        let found = self
+            .entries
+            .find_entry(hash, |entry| key.is(entry.name(names)));
         let Ok(entry) = found else {
             return false;
         };
         if version.is_older_than(entry.get().version) {
             return false;
         }
-        entry.remove();
+        let (entry, _) = entry.remove();
+        self.stale += entry.name(&self.names).len();
+        self.tidy_up();
         if self.deleted.len() == DELETIONS {
             self.deleted.pop_front();
         }
@@ -112,11 +131,15 @@ impl Known {
 
     /// The list is complete: `on_gone` gets namespace and name of what it did not hold.
     pub(super) fn end_list(&mut self, mut on_gone: impl FnMut(&str, &str)) {
-        let round = self.round;
+        let (round, names) = (self.round, &self.names);
         for entry in self.entries.extract_if(|entry| entry.round != round) {
-            let (namespace, name) = entry.key.split_once('/').unwrap_or(("", &entry.key));
+            let name = entry.name(names);
+            self.stale += name.len();
+            let name = core::str::from_utf8(name).unwrap_or_default();
+            let (namespace, name) = name.split_once('/').unwrap_or(("", name));
             on_gone(namespace, name);
         }
+        self.tidy_up();
         // What is deleted from here on is deleted after this list.
         self.deleted.clear();
     }
@@ -137,31 +160,53 @@ impl Known {
             return differs;
         }
         let hash = self.hash(id);
-        let entry = Entry {
-            key: format!("{}/{}", id.namespace, id.name).into(),
-            version,
-            round,
-        };
-        let hasher = &self.hasher;
-        self.entries
-            .insert_unique(hash, entry, |entry| hash_of(hasher, entry.key.as_bytes()));
+        let at = u32::try_from(self.names.len());
+        let key = [id.namespace.as_bytes(), b"/", id.name.as_bytes()];
+        let length = u32::try_from(key.iter().map(|part| part.len()).sum::<usize>());
+        // More than 4 GiB of names is no cluster.
+        if let (Ok(at), Ok(length)) = (at, length) {
+            key.iter()
+                .for_each(|part| self.names.extend_from_slice(part));
+            let entry = Entry {
+                version,
+                at,
+                length,
+                round,
+            };
+            let (hasher, names) = (&self.hasher, &self.names);
+            let hashed = |entry: &Entry| hasher.hash_one(entry.name(names));
+            self.entries.insert_unique(hash, entry, hashed);
+        }
         true
     }
 
     fn find(&mut self, id: &ObjectId) -> Option<&mut Entry> {
         let hash = self.hash(id);
-        let key = Key(id);
-        self.entries.find_mut(hash, |entry| key.is(&entry.key))
+        let (key, names) = (Key(id), &self.names);
+        self.entries
+            .find_mut(hash, |entry| key.is(entry.name(names)))
     }
 
     fn hash(&self, id: &ObjectId) -> u64 {
         let parts = [id.namespace.as_bytes(), b"/", id.name.as_bytes()];
-        hash_of(&self.hasher, &parts.concat())
+        self.hasher.hash_one(parts.concat().as_slice())
     }
-}
 
-fn hash_of(hasher: &DefaultHashBuilder, key: &[u8]) -> u64 {
-    hasher.hash_one(key)
+    /// Drops the names of what is gone once they are most of all.
+    fn tidy_up(&mut self) {
+        if self.stale < LITTLE || self.stale < self.names.len() / 2 {
+            return;
+        }
+        let mut names = Vec::with_capacity(self.names.len() - self.stale);
+        for entry in &mut self.entries {
+            // Fewer than before, so there is a number for each.
+            let at = u32::try_from(names.len()).unwrap_or_default();
+            names.extend_from_slice(entry.name(&self.names));
+            entry.at = at;
+        }
+        self.names = names;
+        self.stale = 0;
+    }
 }
 
 /// The key of an object, without making it.
@@ -169,9 +214,9 @@ fn hash_of(hasher: &DefaultHashBuilder, key: &[u8]) -> u64 {
 struct Key<'a>(&'a ObjectId);
 
 impl Key<'_> {
-    fn is(self, key: &str) -> bool {
-        let rest = key.strip_prefix(&*self.0.namespace);
-        rest.and_then(|rest| rest.strip_prefix('/')) == Some(&*self.0.name)
+    fn is(self, key: &[u8]) -> bool {
+        let rest = key.strip_prefix(self.0.namespace.as_bytes());
+        rest.and_then(|rest| rest.strip_prefix(b"/")) == Some(self.0.name.as_bytes())
     }
 }
 
@@ -189,7 +234,7 @@ mod tests {
     }
 
     fn v(number: u64) -> Version {
-        Version::Number(number)
+        Version::of(Some(&number.to_string()))
     }
 
     fn gone(known: &mut Known) -> Vec<String> {
@@ -246,6 +291,25 @@ mod tests {
         assert!(!known.changed(&id("a", "x"), v(6)));
         assert!(known.changed(&id("a", "x"), v(9)));
         assert!(!known.deleted(&id("a", "never"), v(9)));
+    }
+
+    #[test]
+    fn names_of_what_is_gone_do_not_pile_up() {
+        let mut known = Known::default();
+        for round in 0..20_u64 {
+            for number in 0..1_000 {
+                assert!(known.changed(&id("team", &format!("{round}-{number}")), v(round + 1)));
+            }
+            known.begin_list();
+            for number in 0..500 {
+                assert!(!known.listed(&id("team", &format!("{round}-{number}")), v(round + 1)));
+            }
+            let left_out = gone(&mut known).len();
+            assert!(left_out >= 500 && known.len() == 500, "{left_out}");
+        }
+        assert!(known.names.len() < 4 * LITTLE, "{}", known.names.len());
+        assert!(known.deleted(&id("team", "19-7"), v(30)));
+        assert_eq!(known.len(), 499);
     }
 
     #[test]

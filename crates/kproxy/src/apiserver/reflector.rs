@@ -507,7 +507,7 @@ impl Store {
         match &it.object {
             Some(id) if it.deleted => {
                 // Its version cannot be told; this is the latest news there is.
-                if self.known.deleted(id, Version::Hash(0)) {
+                if self.known.deleted(id, Version::UNKNOWN) {
                     self.outbox.put(ingest::gone(id));
                 }
             }
