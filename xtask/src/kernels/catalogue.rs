@@ -109,6 +109,15 @@ pub(super) struct Catalogue {
     apt: Option<AptRoot>,
 }
 
+impl Drop for Catalogue {
+    fn drop(&mut self) {
+        if let Some(apt) = &self.apt {
+            // What is left over is a few megabytes of a cache.
+            let _ = remove_dir(&apt.dir);
+        }
+    }
+}
+
 impl Catalogue {
     /// `update`: look for newer kernels than those at hand.
     pub(super) fn open(update: bool) -> Result<Self> {
@@ -164,13 +173,17 @@ impl Catalogue {
     fn fetch(&mut self, prefix: &str) -> Result<Option<Kernel>> {
         let apt = match self.apt.take() {
             Some(apt) => apt,
-            None => AptRoot::new(&self.cache.join("apt"), &SUITES)?,
+            None => {
+                let name = format!("apt-{}", std::process::id());
+                AptRoot::new(&self.cache.join(name), &SUITES)?
+            }
         };
         let apt = self.apt.insert(apt);
         let Some((name, packages)) = newest(apt, prefix)? else {
             return Ok(None);
         };
-        let building = self.cache.join("new");
+        // Others may be at the same.
+        let building = self.cache.join(format!("new-{}", std::process::id()));
         remove_dir(&building)?;
         let (root, ready) = (building.join("root"), building.join("ready"));
         create_dir(&ready)?;
@@ -179,6 +192,7 @@ impl Catalogue {
             && fs::read_to_string(kernel.folder.join("package")).is_ok_and(|it| it == name)
         {
             fs::File::open(kernel.folder.join("package"))?.set_modified(SystemTime::now())?;
+            remove_dir(&building)?;
             return Ok(Some(kernel));
         }
         let apt = self.apt.as_ref().context("no lists of packages")?;
@@ -305,8 +319,11 @@ fn modules(root: &Path, release: &str, ready: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Whether it was made with all the modules that are wanted, or more.
 fn is_complete(folder: &Path) -> bool {
-    fs::read_to_string(folder.join("modules.list")).is_ok_and(|list| list == MODULES.join("\n"))
+    let list = fs::read_to_string(folder.join("modules.list")).unwrap_or_default();
+    let made: Vec<_> = list.lines().collect();
+    MODULES.iter().all(|module| made.contains(module))
 }
 
 fn is_fresh(kernel: &Kernel) -> bool {
