@@ -22,7 +22,7 @@ use serde_json::{Value as Json, json};
 use svc_planner::plan::{DataType, Family, Key, KeyType};
 
 const HEADER: &str = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n\
-                      mode: nftables\nhealthzBindAddress: 127.0.0.1:10256\n";
+                      mode: nftables\nhealthzBindAddress: 127.0.0.1:10256\nconntrack: {maxPerCore: 0}\n";
 
 /// A mounted ConfigMap: a file that is a link through `..data` into a folder that is replaced.
 struct ConfigMap {

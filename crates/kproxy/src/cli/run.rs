@@ -13,6 +13,7 @@ use super::duration::duration;
 use super::recording::RecordingOptions;
 use super::{CliError, Exit, Privileges, ProxyOptions, Target};
 use crate::apiserver::ConnectionOptions;
+use crate::engine::GuardOptions;
 use crate::node::{self, NodeError, Settings, SiteSettings, SourceSettings};
 use crate::proxy::Periods;
 use crate::startup;
@@ -135,6 +136,8 @@ impl Run {
             state_dir: self.proxy.state_dir().to_owned(),
             own_tables: self.table_owner,
             recording: self.recording.recording(),
+            hard_fail: false,
+            guard: GuardOptions::default(),
             sites: self.sites.settings(),
         }
     }

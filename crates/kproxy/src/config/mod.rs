@@ -67,7 +67,7 @@ pub struct KubeProxyConfiguration {
     /// Ranges of the cluster's pods, one or one of each family, separated by a comma.
     #[serde(rename = "clusterCIDR")]
     pub cluster_cidr: String,
-    /// How often all objects are looked at again.
+    /// In this time everything in the kernel is compared once with what it is to be.
     pub config_sync_period: GoDuration,
     /// Settings of connection tracking.
     pub conntrack: Conntrack,
@@ -115,12 +115,7 @@ pub struct KubeProxyConfiguration {
 const FIELDS: &[Field] = &[
     Field::works("bindAddress", Kind::Text, "0.0.0.0"),
     Field::works("bindAddressHardFail", Kind::Bool, "false"),
-    Field::accepted(
-        "configSyncPeriod",
-        Kind::Duration,
-        "15m0s",
-        "objects are not looked at again and again; changes of others to the tables are noticed at once",
-    ),
+    Field::works("configSyncPeriod", Kind::Duration, "15m0s"),
     Field::accepted(
         "enableProfiling",
         Kind::Bool,

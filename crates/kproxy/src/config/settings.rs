@@ -11,6 +11,7 @@ use svc_planner::plan::Family;
 
 use super::{GoDuration, KubeProxyConfiguration, LocalMode, Mode, address};
 use crate::apiserver::ConnectionOptions;
+use crate::engine::GuardOptions;
 use crate::leftovers;
 use crate::node::{Identity, SiteSettings, host_name};
 use crate::proxy::Periods;
@@ -119,6 +120,15 @@ impl KubeProxyConfiguration {
         Periods {
             min_sync: min_sync.or_zero(),
             sync: sync.or_zero(),
+        }
+    }
+
+    /// How to look after the tables: in a `configSyncPeriod` all rows are compared with what they are to be.
+    #[must_use]
+    pub fn guard(&self) -> GuardOptions {
+        GuardOptions {
+            pass: self.config_sync_period.or_zero(),
+            ..GuardOptions::default()
         }
     }
 

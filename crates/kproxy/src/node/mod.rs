@@ -11,6 +11,7 @@
 
 mod identity;
 mod orders;
+mod ports;
 mod settings;
 mod sites;
 mod source;
@@ -21,6 +22,7 @@ pub use settings::{Settings, on_this_kernel};
 pub use sites::SiteSettings;
 pub use source::SourceSettings;
 
+use core::net::SocketAddr;
 use std::io;
 use std::os::fd::AsFd as _;
 use std::path::PathBuf;
@@ -34,7 +36,7 @@ use crate::apiserver::Client;
 use crate::apiserver::ClientError;
 use crate::check::{self, Check, CheckError};
 use crate::conntrack::Reconciler;
-use crate::engine::{Engine, EngineError, GuardOptions, Netns, Saver};
+use crate::engine::{Engine, EngineError, Netns, Saver};
 use crate::events::{self, ApiSink, EventType, Recording};
 use crate::health::Health;
 use crate::leftovers::Remover;
@@ -75,6 +77,9 @@ pub fn run(
 fn work(settings: &Settings, leftovers: Option<&Remover>, stop: &Stop) -> Result<(), NodeError> {
     let netns = &settings.netns;
     look_around(netns)?;
+    if settings.hard_fail {
+        ports::require(netns, &settings.sites)?;
+    }
     let mut engine = Engine::open(netns, |family| settings.planner(family))?;
     if let Some(recording) = &settings.recording {
         engine.record(recording)?;
@@ -142,7 +147,7 @@ fn work(settings: &Settings, leftovers: Option<&Remover>, stop: &Stop) -> Result
     // Straight into the engine: nothing is programmed before everything was read once.
     let loaded = source.load(&settings.node, stop, |change| proxy.apply(change));
     if loaded.map_err(NodeError::Watch)? {
-        keep_up(source, addresses, &mut proxy, netns, stop)?;
+        keep_up(source, addresses, &mut proxy, settings, stop)?;
     }
     tracing::info!("asked to end; the rules stay");
     drop(listeners);
@@ -174,7 +179,7 @@ fn keep_up(
     source: Source,
     addresses: AddressWatch,
     proxy: &mut Proxy,
-    netns: &Netns,
+    settings: &Settings,
     stop: &Stop,
 ) -> Result<(), NodeError> {
     thread::scope(|scope| {
@@ -182,7 +187,7 @@ fn keep_up(
         let bell = receiver.bell();
         proxy
             .engine()
-            .guard(netns, GuardOptions::default(), move || bell.ring())?;
+            .guard(&settings.netns, settings.guard, move || bell.ring())?;
         let host = Closing(publisher.clone());
         let listening = thread::Builder::new()
             .name("addresses".to_owned())
@@ -240,6 +245,14 @@ pub enum NodeError {
     /// The addresses of the host's interfaces.
     #[error("cannot read the host's addresses: {0}")]
     Addresses(io::Error),
+    /// A page that must be served and cannot be.
+    #[error("cannot listen on {address}: {error} (bindAddressHardFail)")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// Why not.
+        error: io::Error,
+    },
     /// The kernel lacks what rules are made of.
     #[error("{0}")]
     Unsupported(String),

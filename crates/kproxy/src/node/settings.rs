@@ -10,7 +10,7 @@ use svc_planner::Config;
 use svc_planner::plan::Family;
 
 use super::{Identity, SiteSettings, SourceSettings};
-use crate::engine::{EngineError, Netns, Recording, StateDir};
+use crate::engine::{EngineError, GuardOptions, Netns, Recording, StateDir};
 use crate::proxy::Periods;
 
 /// Everything the proxy of a node is told, whoever tells it: options of `kproxy run`, or a
@@ -35,6 +35,10 @@ pub struct Settings {
     pub own_tables: bool,
     /// What is sent to the kernel is taken down.
     pub recording: Option<Recording>,
+    /// A page whose port is taken ends the process, instead of being waited for.
+    pub hard_fail: bool,
+    /// How to look after the tables.
+    pub guard: GuardOptions,
     /// Where to tell how it is doing.
     pub sites: SiteSettings,
 }

@@ -252,6 +252,8 @@ impl Own {
             state_dir: PathBuf::from(self.beyond.state_dir()),
             own_tables: self.table_owner,
             recording: self.recording.recording(),
+            hard_fail: config.bind_address_hard_fail,
+            guard: config.guard(),
             sites: config.sites(),
         }
     }

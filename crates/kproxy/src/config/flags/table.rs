@@ -117,7 +117,7 @@ pub const FLAGS: &[Flag] = &[
         "config-sync-period",
         FlagKind::Duration,
         "configSyncPeriod",
-        "How often objects are looked at again",
+        "In this time everything in the kernel is compared once with what it is to be",
     ),
     field(
         "conntrack-max-per-core",
