@@ -11,12 +11,7 @@ const NO_IPVS: &str = "there is no IPVS: nf_tables balances at random over all e
                        connections time out as conntrack says";
 
 pub(super) const FIELDS: &[Field] = &[
-    Field::accepted(
-        "ipvs.excludeCIDRs",
-        Kind::Texts,
-        "",
-        "IPVS is cleaned up once, without the services in these ranges, and then left alone",
-    ),
+    Field::works("ipvs.excludeCIDRs", Kind::Texts, ""),
     Field::works_in("ipvs.minSyncPeriod", Kind::Duration, "0s", &[Mode::Ipvs]),
     Field::accepted("ipvs.scheduler", Kind::Text, "", NO_IPVS),
     Field::accepted(

@@ -9,6 +9,7 @@
 
 mod address;
 mod client_connection;
+mod configz;
 mod conntrack;
 mod decode;
 mod defaults;
@@ -29,6 +30,7 @@ mod warnings;
 mod winkernel;
 
 pub use client_connection::ClientConnection;
+pub use configz::Configz;
 pub use conntrack::Conntrack;
 pub use decode::{DecodeError, Decoded, Strictness, decode};
 pub use detect_local::{DetectLocal, LocalMode};

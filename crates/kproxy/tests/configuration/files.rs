@@ -229,3 +229,24 @@ fn unknown_and_repeated_fields_are_named_as_kube_proxy_names_them() {
     let strict = pair.file(&text, &["--hostname-override=a"]);
     assert_same("with a flag", strict);
 }
+
+/// As `kubeadm init` writes it: every field is there, most of them empty.
+#[test]
+fn kubeadms_config_map_is_taken_without_a_warning() {
+    let Some(pair) = Pair::new() else { return };
+    let manifests = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../tests/deploy/kubeadm-1.37.yaml"
+    );
+    let manifests = std::fs::read_to_string(manifests).unwrap();
+    let objects: Vec<Value> = serde_saphyr::from_multiple(&manifests).unwrap();
+    let map = objects.iter().find(|it| it["kind"] == "ConfigMap").unwrap();
+    let config = map["data"]["config.conf"].as_str().unwrap();
+    let args = ["--hostname-override=Node-1"];
+    let outcomes = pair.file(config, &args);
+    outcomes[1].clone().written();
+    assert_same("kubeadm", outcomes);
+    let [_, ours] = pair.warnings(config);
+    let lines: Vec<_> = ours.lines().filter(|line| !line.starts_with('I')).collect();
+    assert!(lines.is_empty(), "{lines:#?}");
+}

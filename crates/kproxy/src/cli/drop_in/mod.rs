@@ -17,7 +17,7 @@ use super::recording::RecordingOptions;
 use super::run::SourceSpec;
 use super::{CliError, Exit, Privileges, Target, cleanup};
 use crate::config::{
-    Complete, ConfigError, FLAGS, Flag, FlagError, FlagKind, Given, Logging, Standing,
+    Complete, ConfigError, Configz, FLAGS, Flag, FlagError, FlagKind, Given, Logging, Standing,
 };
 use crate::logging::Logs;
 use crate::node::{self, NodeError, Order, Settings};
@@ -59,7 +59,6 @@ struct Own {
 /// The command, for parsing, help, the manual page and completions.
 pub(super) fn command() -> Command {
     let command = Command::new(NAME)
-        .about("Run in place of kube-proxy, with its flags and its file: the command when none is given")
         .disable_version_flag(true)
         .args_override_self(true)
         .after_help(
@@ -78,7 +77,9 @@ Exit codes:
         );
     let flags = FLAGS.iter().map(argument);
     let command = command.next_help_heading("kube-proxy's flags").args(flags);
-    Own::augment_args(command.next_help_heading("kproxy's own"))
+    Own::augment_args(command.next_help_heading("kproxy's own")).about(
+        "Run in place of kube-proxy, with its flags and its file: the command when none is given",
+    )
 }
 
 /// One of kube-proxy's flags.
@@ -239,7 +240,7 @@ fn write(complete: &Complete, file: &Path) -> Result<Exit, CliError> {
 
 impl Own {
     /// What the proxy is told by a configuration.
-    fn settings(&self, complete: &Complete, master: Option<&str>) -> Settings {
+    fn settings(&self, complete: &Complete, master: Option<&str>, shown: &Configz) -> Settings {
         let config = &complete.config;
         let planner = |family| config.planner(family, self.beyond.base());
         Settings {
@@ -252,6 +253,7 @@ impl Own {
             state_dir: PathBuf::from(self.beyond.state_dir()),
             own_tables: self.table_owner,
             recording: self.recording.recording(),
+            configuration: Some(shown.clone()),
             hard_fail: config.bind_address_hard_fail,
             guard: config.guard(),
             sites: config.sites(),

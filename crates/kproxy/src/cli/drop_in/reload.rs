@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use super::Own;
 use crate::cli::CliError;
-use crate::config::{Complete, Given};
+use crate::config::{Complete, Configz, Given};
 use crate::logging::Logs;
 use crate::node::{Order, Orders, Settings};
 use crate::startup;
@@ -30,6 +30,7 @@ pub(super) struct Reload {
     own: Own,
     complete: Complete,
     logs: Logs,
+    shown: Configz,
 }
 
 impl Reload {
@@ -62,7 +63,9 @@ impl Reload {
             own,
             complete,
             logs,
+            shown: Configz::default(),
         };
+        reload.shown.show(&reload.complete.config);
         // It may have changed before it was watched.
         let _ = reload.read();
         Ok(reload)
@@ -70,7 +73,8 @@ impl Reload {
 
     /// What the proxy is told now.
     pub(super) fn settings(&self) -> Settings {
-        self.own.settings(&self.complete, self.given.text("master"))
+        let master = self.given.text("master");
+        self.own.settings(&self.complete, master, &self.shown)
     }
 
     /// Reads the file again; an order if the proxy is to begin anew.
@@ -102,6 +106,7 @@ impl Reload {
                 }
             }
         }
+        self.shown.show(&new.config);
         self.complete = new;
         if self.settings() == before {
             tracing::info!("{file}: changed; in force now");

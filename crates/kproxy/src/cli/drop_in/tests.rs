@@ -3,7 +3,7 @@
 use svc_planner::config::LocalDetector;
 
 use super::*;
-use crate::config::KubeProxyConfiguration;
+use crate::config::{Configz, KubeProxyConfiguration};
 use crate::node::SourceSettings;
 
 fn parsed(line: &str) -> Result<(Given, Own), String> {
@@ -101,7 +101,7 @@ fn clusters_as_they_are() {
     assert_eq!(config.oom_score_adj, Some(-998));
     assert_eq!(config.periods().sync.as_secs(), 60);
     assert_eq!(config.periods().min_sync.as_secs(), 10);
-    let settings = own.settings(&complete, given.text("master"));
+    let settings = own.settings(&complete, given.text("master"), &Configz::default());
     let SourceSettings::Api(connection) = settings.source else {
         panic!("{settings:?}");
     };

@@ -218,7 +218,7 @@ pub const FLAGS: &[Flag] = &[
         "ipvs-exclude-cidrs",
         FlagKind::Texts,
         "ipvs.excludeCIDRs",
-        "Ranges whose IPVS services are left alone",
+        "Ranges whose IPVS services are left alone when what kube-proxy left is removed",
     ),
     period(
         "ipvs-min-sync-period",
