@@ -136,7 +136,6 @@ impl Run {
             state_dir: self.proxy.state_dir().to_owned(),
             own_tables: self.table_owner,
             recording: self.recording.recording(),
-            configuration: None,
             hard_fail: false,
             guard: GuardOptions::default(),
             sites: self.sites.settings(),

@@ -34,6 +34,8 @@ impl PartialEq for Configz {
     }
 }
 
+impl Eq for Configz {}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -16,7 +16,6 @@ use crate::leftovers;
 use crate::node::{Identity, SiteSettings, host_name};
 use crate::proxy::Periods;
 use crate::startup::{self, ConntrackSettings};
-use crate::statusz::Audience;
 
 impl KubeProxyConfiguration {
     /// How the API server is reached; `master` is its URL, if that is given.
@@ -135,13 +134,10 @@ impl KubeProxyConfiguration {
     /// Where to tell how it is doing.
     #[must_use]
     pub fn sites(&self) -> SiteSettings {
-        let metrics = address::socket(&self.metrics_bind_address);
-        let configuration = metrics.and_then(|_| self.configz().ok());
         SiteSettings {
             healthz: address::socket(&self.healthz_bind_address),
-            metrics,
-            configuration: configuration.map(|object| object.to_string()),
-            statusz: Audience::default(),
+            metrics: address::socket(&self.metrics_bind_address),
+            ..SiteSettings::default()
         }
     }
 

@@ -10,7 +10,6 @@ use svc_planner::Config;
 use svc_planner::plan::Family;
 
 use super::{Identity, SiteSettings, SourceSettings};
-use crate::config::Configz;
 use crate::engine::{EngineError, GuardOptions, Netns, Recording, StateDir};
 use crate::proxy::Periods;
 
@@ -36,8 +35,6 @@ pub struct Settings {
     pub own_tables: bool,
     /// What is sent to the kernel is taken down.
     pub recording: Option<Recording>,
-    /// What `/configz` shows.
-    pub configuration: Option<Configz>,
     /// A page whose port is taken ends the process, instead of being waited for.
     pub hard_fail: bool,
     /// How to look after the tables.

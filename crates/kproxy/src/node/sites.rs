@@ -3,6 +3,7 @@
 use core::net::SocketAddr;
 use std::sync::Arc;
 
+use crate::config::Configz;
 use crate::listeners::{Listeners, Site};
 use crate::metrics::{ConfigPage, MetricsSite, Sources};
 use crate::statusz::{self, Audience};
@@ -14,8 +15,8 @@ pub struct SiteSettings {
     pub healthz: Option<SocketAddr>,
     /// /metrics, /proxyMode and /healthz.
     pub metrics: Option<SocketAddr>,
-    /// What /configz shows there: JSON.
-    pub configuration: Option<String>,
+    /// What /configz shows there.
+    pub configuration: Option<Configz>,
     /// Who may look at /statusz there.
     pub statusz: Audience,
 }
@@ -38,7 +39,7 @@ impl SiteSettings {
                 event: "FailedToStartMetricServer",
                 pages: MetricsSite {
                     configuration: configuration
-                        .map(|text| -> ConfigPage { Arc::new(move || text.clone()) }),
+                        .map(|shown| -> ConfigPage { Arc::new(move || shown.text()) }),
                     more: Some(statusz::pages(status, self.statusz)),
                     ..MetricsSite::new(sources.registry())
                 }

@@ -20,8 +20,9 @@ use crate::config::{
     Complete, ConfigError, Configz, FLAGS, Flag, FlagError, FlagKind, Given, Logging, Standing,
 };
 use crate::logging::Logs;
-use crate::node::{self, NodeError, Order, Settings};
+use crate::node::{self, NodeError, Order, Settings, SiteSettings};
 use crate::startup;
+use crate::statusz::Audience;
 use crate::watch::Signals;
 
 /// Name of the command when it is given.
@@ -38,6 +39,16 @@ struct Own {
     /// Refuse a file with fields that are unknown or there twice, instead of warning of them
     #[arg(long)]
     strict_config: bool,
+
+    /// Who may look at /statusz of --metrics-bind-address, a page for people that lists every Service
+    #[arg(
+        long,
+        value_enum,
+        value_name = "local|all|off",
+        default_value_t,
+        hide_possible_values = true
+    )]
+    statusz: Audience,
 
     #[command(flatten)]
     target: Target,
@@ -253,10 +264,13 @@ impl Own {
             state_dir: PathBuf::from(self.beyond.state_dir()),
             own_tables: self.table_owner,
             recording: self.recording.recording(),
-            configuration: Some(shown.clone()),
             hard_fail: config.bind_address_hard_fail,
             guard: config.guard(),
-            sites: config.sites(),
+            sites: SiteSettings {
+                configuration: Some(shown.clone()),
+                statusz: self.statusz,
+                ..config.sites()
+            },
         }
     }
 }
