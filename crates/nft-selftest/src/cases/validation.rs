@@ -94,72 +94,77 @@ fn fill(b: &mut Bench, verdicts: bool, from: u32, to: u32) -> Verdict {
     b.commit(batch).map(drop)
 }
 
-/// How long it takes to add one row, in maps of both sizes.
-fn costs(b: &mut Bench, verdicts: bool, used: bool) -> Result<(Duration, Duration), Stop> {
-    load(b, verdicts, used)?;
-    let one = |b: &mut Bench| {
-        shortest(|round| {
-            let number = BIG + round;
-            let mut add = b.batch();
-            let m = add.set(IP, T, "m")?;
-            if verdicts {
-                add.add_elements(m, [verdict_row(number)])?;
-            } else {
-                add.add_elements(m, [row(number, number)])?;
-            }
-            let time = timed(b, add)?;
-            let mut delete = b.batch();
-            let m = delete.set(IP, T, "m")?;
-            delete.delete_elements(m, [key(number)])?;
-            b.commit(delete)?;
-            Ok(time)
-        })
-    };
-    fill(b, verdicts, 0, SMALL)?;
-    let small = one(b)?;
-    fill(b, verdicts, SMALL, BIG)?;
-    let big = one(b)?;
-    b.note(format!(
+/// How long it takes to add one row.
+fn one_more(b: &mut Bench, verdicts: bool) -> Result<Duration, Stop> {
+    shortest(|round| {
+        let number = BIG + round;
+        let mut add = b.batch();
+        let m = add.set(IP, T, "m")?;
+        if verdicts {
+            add.add_elements(m, [verdict_row(number)])?;
+        } else {
+            add.add_elements(m, [row(number, number)])?;
+        }
+        let time = timed(b, add)?;
+        let mut delete = b.batch();
+        let m = delete.set(IP, T, "m")?;
+        delete.delete_elements(m, [key(number)])?;
+        b.commit(delete)?;
+        Ok(time)
+    })
+}
+
+/// Measures one row more in maps of both sizes, the shortest times of some attempts, until they are as
+/// claimed: what disturbs makes them longer, never shorter.
+fn costs(b: &mut Bench, verdicts: bool, used: bool, claim: impl Fn(f64, f64) -> bool) -> Verdict {
+    let (mut small, mut big) = (Duration::MAX, Duration::MAX);
+    let mut holds = false;
+    for attempt in 0..ATTEMPTS {
+        if attempt > 0 {
+            Raw::new()
+                .plain(NftMsg::DEL_TABLE, &table())
+                .accepted(&mut b.socket)?;
+        }
+        load(b, verdicts, used)?;
+        fill(b, verdicts, 0, SMALL)?;
+        small = small.min(one_more(b, verdicts)?);
+        fill(b, verdicts, SMALL, BIG)?;
+        big = big.min(one_more(b, verdicts)?);
+        holds = claim(micros(small), micros(big));
+        if holds {
+            break;
+        }
+    }
+    let found = format!(
         "one row more in {SMALL} rows: {:.1} µs, in {BIG}: {:.1} µs",
         micros(small),
         micros(big)
-    ));
-    Ok((small, big))
+    );
+    check!(holds, "{found}");
+    b.note(found);
+    Ok(())
 }
 
 fn micros(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
 }
 
+/// How often to measure before a claim is given up.
+const ATTEMPTS: u32 = 8;
 /// Times so much as this longer are not noise. (Ten times the rows are ten times the work.)
 const NOT_NOISE: f64 = 3.0;
 
 fn a_data_row_costs_the_same_in_a_map_ten_times_as_big(b: &mut Bench) -> Verdict {
-    let (small, big) = costs(b, false, true)?;
-    check!(
-        micros(big) < NOT_NOISE * micros(small),
-        "{small:?}, then {big:?}"
-    );
-    Ok(())
+    costs(b, false, true, |small, big| big < NOT_NOISE * small)
 }
 
 /// Each base chain that leads to the map is walked anew, and with it all of the map's rows.
 fn a_verdict_row_costs_more_in_a_map_ten_times_as_big(b: &mut Bench) -> Verdict {
-    let (small, big) = costs(b, true, true)?;
-    check!(
-        micros(big) > NOT_NOISE * micros(small),
-        "{small:?}, then {big:?}"
-    );
-    Ok(())
+    costs(b, true, true, |small, big| big > NOT_NOISE * small)
 }
 
 fn a_verdict_row_of_an_unused_map_costs_the_same_at_any_size(b: &mut Bench) -> Verdict {
-    let (small, big) = costs(b, true, false)?;
-    check!(
-        micros(big) < NOT_NOISE * micros(small),
-        "{small:?}, then {big:?}"
-    );
-    Ok(())
+    costs(b, true, false, |small, big| big < NOT_NOISE * small)
 }
 
 /// A row of chains that each jump to the next one twice: 2 to the power of its length ways lead to
