@@ -15,6 +15,7 @@ pub mod objects;
 pub mod program;
 pub mod proxy;
 pub mod race;
+pub mod reading;
 pub mod requests;
 pub mod ruleset;
 pub mod scenario;

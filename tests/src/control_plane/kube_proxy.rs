@@ -22,7 +22,7 @@ use nl_codec::nft::{Elem, Value};
 use serde_json::{Value as Json, json};
 use svc_planner::plan::{Family, Key, KeyType};
 
-use super::{ControlPlane, TOKEN, find, relay::Relay};
+use super::{ControlPlane, find, relay::Relay};
 use crate::{folder::Folder, program::Program};
 
 /// Where the API server listens.
@@ -57,7 +57,7 @@ pub struct KubeProxy {
     namespace: NamespaceRef,
     connection: Connection,
     events: Events,
-    _relay: Relay,
+    relay: Relay,
     folder: Folder,
 }
 
@@ -79,7 +79,7 @@ impl KubeProxy {
             namespace: node.handle(),
             connection: node.run(Connection::open)??,
             events: node.run(Events::open)??,
-            _relay: relay,
+            relay,
             folder,
         })
     }
@@ -98,7 +98,17 @@ impl KubeProxy {
         Ok(())
     }
 
-    fn wait_for(&mut self, frontends: &[(Family, Key)], node: &Namespace) -> Result<()> {
+    /// What carries its connections.
+    #[must_use]
+    pub const fn relay(&self) -> &Relay {
+        &self.relay
+    }
+
+    /// Waits until frontends have endpoints.
+    ///
+    /// # Errors
+    /// When it ends or does not get there.
+    pub fn wait_for(&mut self, frontends: &[(Family, Key)], node: &Namespace) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let mut there = true;
@@ -283,13 +293,7 @@ fn launch(node: &Namespace, settings: &Settings, folder: &Folder) -> Result<Prog
         folder.path().join("kubeconfig"),
         folder.path().join("config"),
     );
-    let access = json!({
-        "apiVersion": "v1", "kind": "Config", "current-context": "it",
-        "clusters": [{"name": "it", "cluster": {
-            "server": format!("https://{RELAYED}"), "insecure-skip-tls-verify": true}}],
-        "users": [{"name": "it", "user": {"token": TOKEN}}],
-        "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}]
-    });
+    let access = ControlPlane::kubeconfig(RELAYED);
     fs::write(&kubeconfig, access.to_string())?;
     let mut configuration = json!({
         "apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration",

@@ -17,6 +17,7 @@ mod relay;
 pub use client::{Client, Key, Method, Request, Response};
 pub use kube_proxy::{KubeProxy, Settings};
 pub(crate) use marker::NAMESPACE as MARKER_NAMESPACE;
+pub use relay::{Carried, Held, Relay};
 
 use core::time::Duration;
 use std::{
@@ -28,7 +29,8 @@ use std::{
 
 use anyhow::{Context as _, Result, bail, ensure};
 use netns_lab::Namespace;
-use serde_json::json;
+use serde_json::{Value as Json, json};
+use svc_planner::plan::{Family, Key as RowKey};
 use test_support::control_plane::program;
 
 use self::marker::Marker;
@@ -49,7 +51,7 @@ pub struct ControlPlane {
     client: Client,
     marker: Marker,
     // Dropped in this order: the API server before what it talks to.
-    _api: Program,
+    api: Program,
     _etcd: Program,
     namespace: Namespace,
     folder: Folder,
@@ -88,7 +90,7 @@ impl ControlPlane {
         Ok(Self {
             client,
             marker: Marker::default(),
-            _api: api,
+            api,
             _etcd: etcd,
             namespace,
             folder,
@@ -105,6 +107,37 @@ impl ControlPlane {
     #[must_use]
     pub const fn namespace(&self) -> &Namespace {
         &self.namespace
+    }
+
+    /// A kubeconfig for a server that is reached at `address`.
+    #[must_use]
+    pub fn kubeconfig(address: &str) -> Json {
+        json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "it",
+            "clusters": [{"name": "it", "cluster": {
+                "server": format!("https://{address}"), "insecure-skip-tls-verify": true}}],
+            "users": [{"name": "it", "user": {"token": TOKEN}}],
+            "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}]
+        })
+    }
+
+    /// Writes the marker: a Service whose arrival shows that everything before it has arrived.
+    /// Returns its frontends.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn mark(&self) -> Result<[(Family, RowKey); 2]> {
+        self.marker.advance(&self.client)
+    }
+
+    /// Ends the API server and starts it again on what etcd holds: its caches begin anew.
+    ///
+    /// # Errors
+    /// When it does not become ready.
+    pub fn restart_api(&mut self) -> Result<()> {
+        self.api.stop()?;
+        self.api = start_api_server(&self.namespace, self.folder.path())?;
+        wait_until_ready(&self.client, &mut self.api)
     }
 
     /// Where their files are.

@@ -1,31 +1,57 @@
-//! Carries TCP connections from one network namespace to another.
+//! Carries TCP connections from one network namespace to another, and counts what it carries.
 
 use core::{
     net::SocketAddr,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
 };
 use std::{
-    io,
+    io::{self, Read as _, Write as _},
     net::{Shutdown, TcpListener, TcpStream},
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread::{self, JoinHandle},
 };
 
 use anyhow::{Context as _, Result};
 use netns_lab::{Namespace, NamespaceRef};
 
+/// Bytes carried so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Carried {
+    /// From clients.
+    pub sent: u64,
+    /// To clients.
+    pub received: u64,
+    /// Connections made.
+    pub connections: u64,
+}
+
 /// A listener in one namespace whose connections lead to an address in another.
 #[derive(Debug)]
-pub(super) struct Relay {
+pub struct Relay {
     at: SocketAddr,
     from: NamespaceRef,
     ended: Arc<AtomicBool>,
+    carrying: Arc<Carrying>,
     thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Carrying {
+    sent: AtomicU64,
+    received: AtomicU64,
+    connections: AtomicU64,
+    /// The clients' ends, to break them.
+    open: Mutex<Vec<TcpStream>>,
+    /// Held: new connections wait.
+    gate: Mutex<()>,
 }
 
 impl Relay {
     /// Listens on `at` in `from`, connects to `server` in `to`.
-    pub(super) fn start(
+    ///
+    /// # Errors
+    /// When it cannot listen.
+    pub fn start(
         (from, at): (&Namespace, SocketAddr),
         (to, server): (&Namespace, SocketAddr),
     ) -> Result<Self> {
@@ -34,6 +60,8 @@ impl Relay {
             .with_context(|| format!("listen on {at}"))?;
         let ended = Arc::new(AtomicBool::new(false));
         let (stop, target) = (Arc::clone(&ended), to.handle());
+        let carrying = Arc::<Carrying>::default();
+        let counted = Arc::clone(&carrying);
         let thread = thread::Builder::new()
             .name("relay".into())
             .spawn(move || {
@@ -45,8 +73,10 @@ impl Relay {
                     if stop.load(Ordering::Relaxed) {
                         return;
                     }
+                    drop(counted.gate.lock());
                     // A connection that fails is the client's to try again.
-                    let _ = accepted.and_then(|near| carry(near, TcpStream::connect(server)?));
+                    let _ = accepted
+                        .and_then(|near| carry(near, TcpStream::connect(server)?, &counted));
                 }
             })
             .context("start a thread")?;
@@ -54,10 +84,39 @@ impl Relay {
             at,
             from: from.handle(),
             ended,
+            carrying,
             thread: Some(thread),
         })
     }
+
+    /// What was carried so far.
+    #[must_use]
+    pub fn carried(&self) -> Carried {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Carried {
+            sent: count(&self.carrying.sent),
+            received: count(&self.carrying.received),
+            connections: count(&self.carrying.connections),
+        }
+    }
+
+    /// Breaks all connections; new ones wait until what is returned is dropped.
+    #[must_use]
+    pub fn cut(&self) -> Held<'_> {
+        let held = self.carrying.gate.lock();
+        let held = held.unwrap_or_else(PoisonError::into_inner);
+        let open = self.carrying.open.lock();
+        for connection in open.unwrap_or_else(PoisonError::into_inner).drain(..) {
+            // It may be closed already.
+            let _ = connection.shutdown(Shutdown::Both);
+        }
+        Held(held)
+    }
 }
+
+/// Connections wait while it is there.
+#[derive(Debug)]
+pub struct Held<'r>(#[allow(dead_code, reason = "dropped")] MutexGuard<'r, ()>);
 
 impl Drop for Relay {
     fn drop(&mut self) {
@@ -74,12 +133,32 @@ impl Drop for Relay {
 }
 
 /// Copies both ways, on two threads that end with the connection.
-fn carry(near: TcpStream, far: TcpStream) -> io::Result<()> {
-    let ways = [(near.try_clone()?, far.try_clone()?), (far, near)];
-    for (mut from, mut to) in ways {
+fn carry(near: TcpStream, far: TcpStream, carrying: &Arc<Carrying>) -> io::Result<()> {
+    carrying.connections.fetch_add(1, Ordering::Relaxed);
+    let open = carrying.open.lock();
+    open.unwrap_or_else(PoisonError::into_inner)
+        .push(near.try_clone()?);
+    let sent = |carrying: &Carrying, bytes| carrying.sent.fetch_add(bytes, Ordering::Relaxed);
+    let received =
+        |carrying: &Carrying, bytes| carrying.received.fetch_add(bytes, Ordering::Relaxed);
+    let ways: [(TcpStream, TcpStream, fn(&Carrying, u64) -> u64); 2] = [
+        (near.try_clone()?, far.try_clone()?, sent),
+        (far, near, received),
+    ];
+    for (mut from, mut to, count) in ways {
+        let carrying = Arc::clone(carrying);
         thread::Builder::new().spawn(move || {
+            let mut buffer = vec![0; 64 << 10];
             // Either end may break the connection at any time.
-            let _ = io::copy(&mut from, &mut to);
+            while let Ok(length @ 1..) = from.read(&mut buffer) {
+                count(&carrying, u64::try_from(length).unwrap_or_default());
+                if to
+                    .write_all(buffer.get(..length).unwrap_or_default())
+                    .is_err()
+                {
+                    break;
+                }
+            }
             let _ = to.shutdown(Shutdown::Write);
         })?;
     }
