@@ -1,5 +1,6 @@
 //! What the benchmarks share: generated clusters, the same clusters as nft text, medians.
 
+pub mod apiserver;
 pub mod changes;
 pub mod cluster;
 pub mod codec;

@@ -18,6 +18,15 @@ pub(crate) struct Args {
 enum Bench {
     /// Encode and decode 1,000 map elements, beside an unchecked cursor and other libraries
     Codec,
+    /// The API server's side: memory with a large cluster, bytes and requests beside the real
+    /// kube-proxy's (as root)
+    Api {
+        /// Which [default: both]
+        part: Option<ApiPart>,
+        /// Passed on, see `cargo xtask bench api traffic -- --help`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
     /// Kernel benchmarks: cold load, single changes, the whole process (as root)
     Kernel {
         /// Passed on, see `cargo xtask bench kernel -- --help`
@@ -26,8 +35,25 @@ enum Bench {
     },
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum ApiPart {
+    /// Resident memory of the whole process
+    Memory,
+    /// Bytes and requests
+    Traffic,
+}
+
 pub(crate) fn run(args: &Args) -> Result<()> {
     match &args.bench {
+        Bench::Api { part, args } => {
+            if *part != Some(ApiPart::Traffic) {
+                api_memory(args)?;
+            }
+            if *part != Some(ApiPart::Memory) {
+                api_traffic(args)?;
+            }
+            Ok(())
+        }
         Bench::Codec => codec(),
         Bench::Kernel { args } => {
             sh::run(&mut sh::cargo(&[
@@ -41,6 +67,24 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             sh::run(command.args(["--bin", "kernel", "--"]).args(args))
         }
     }
+}
+
+fn api_memory(args: &[String]) -> Result<()> {
+    sh::run(&mut sh::cargo(&[
+        "build",
+        "--locked",
+        "--release",
+        "-p",
+        "kproxy",
+    ]))?;
+    let mut command = sh::cargo(&["run", "--locked", "--release", "-p", "benches"]);
+    sh::run(command.args(["--bin", "api", "--"]).args(args))
+}
+
+fn api_traffic(args: &[String]) -> Result<()> {
+    crate::control_plane::build()?;
+    let mut command = sh::cargo(&["run", "--locked", "--release", "-p", "e2e"]);
+    sh::run(command.args(["--bin", "api-traffic", "--"]).args(args))
 }
 
 fn codec() -> Result<()> {
