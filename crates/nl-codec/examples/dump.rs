@@ -12,6 +12,10 @@ use nl_codec::nft::Rule;
 use nl_codec::pretty::RuleText;
 
 fn main() -> Result<(), Box<dyn Error>> {
+    run()
+}
+
+pub(crate) fn run() -> Result<(), Box<dyn Error>> {
     let mut socket = Socket::new(NETLINK_NETFILTER)?;
     socket.bind_auto()?;
     socket.connect(&SocketAddr::new(0, 0))?;

@@ -30,6 +30,10 @@ const MAP: &str = "backends";
 const MAP_ID: u32 = 1;
 
 fn main() -> Result<(), Box<dyn Error>> {
+    run()
+}
+
+pub(crate) fn run() -> Result<(), Box<dyn Error>> {
     let endpoint = DataType::concat(&[DataType::IPV4_ADDR, DataType::INET_SERVICE]);
     let endpoint = endpoint.ok_or("no such type")?;
     let mut info = SetInfo::default();
