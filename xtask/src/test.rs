@@ -41,7 +41,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         command.arg("--").args(&args.filter);
         tally.run(&mut command)?;
     }
-    tally.run(models().arg("--").args(&args.filter))?;
+    for package in MODELLED {
+        tally.run(models(package).arg("--").args(&args.filter))?;
+    }
 
     let skipped = std::fs::read_to_string(&skips)?;
     for line in skipped.lines() {
@@ -61,14 +63,17 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
+/// Packages with models of what threads share.
+const MODELLED: [&str; 2] = ["nft-batch", "svc-planner"];
+
 /// Models of what threads share, in all interleavings. Their own target folder: the flag would have
 /// everything else built anew.
-fn models() -> Command {
+fn models(package: &str) -> Command {
     let mut flags = std::env::var("RUSTFLAGS").unwrap_or_default();
     flags.push_str(" --cfg kproxy_loom");
     let mut command = sh::cargo(&["test", "--locked", "--target-dir", "target/loom"]);
     command
-        .args(["--package", "svc-planner", "--test", "loom"])
+        .args(["--package", package, "--test", "loom"])
         .env("RUSTFLAGS", flags)
         .stdout(Stdio::piped());
     command

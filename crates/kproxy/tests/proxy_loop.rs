@@ -16,10 +16,10 @@ use faulty::{
     Faulty, How, Proxy as Faulted, Refusal, Which, add, add_endpoint, faulty, is_served, node,
     with_engine,
 };
-use kproxy::engine::{Engine, Saver, TABLE, Wait};
+use kproxy::engine::{Engine, GuardOptions, Netns, Saver, TABLE, Wait};
 use kproxy::lower::{key_bytes, nf_family};
 use kproxy::proxy::{FamilyStatus, Periods, Proxy};
-use nft_batch::{Connection, Errno, Events};
+use nft_batch::{Batch, Connection, Errno, Events};
 use nl_codec::nft::{Elem, Value};
 use svc_planner::mailbox;
 use svc_planner::object::{Change, ObjectName};
@@ -241,6 +241,76 @@ fn the_first_change_goes_at_once_the_next_ones_together() {
             let mut proxy = running.join().unwrap();
             assert!(is_served(proxy.engine(), 21));
         });
+    });
+}
+
+/// What others do to a table is no more put off by a long pause after failures than a change is.
+#[test]
+fn a_pause_after_failures_does_not_put_off_repairs() {
+    with_engine(|engine| {
+        let mut proxy = looped(
+            engine,
+            Periods {
+                min_sync: Duration::ZERO,
+                sync: Duration::from_secs(300),
+            },
+        );
+        let (wake, woken) = std::sync::mpsc::channel();
+        let guarded = proxy
+            .engine()
+            .guard(&Netns::Current, GuardOptions::default(), move || {
+                // Nobody listens when the test is over.
+                let _ = wake.send(());
+            });
+        guarded.unwrap();
+        sync(&mut proxy);
+        let refusal = Refusal(Which::Of(Family::Ipv4), How::Whole(Errno::EPERM));
+        faulty(proxy.engine()).refusals = vec![refusal];
+        let mut pause = Duration::ZERO;
+        for number in 2..=6 {
+            for change in faulty::service(number) {
+                proxy.apply(change);
+            }
+            // Points in time, for which there is no event.
+            while usize::from(number) - 1 > faulty(proxy.engine()).turned_away {
+                let Wait::Until(time) = proxy.sync() else {
+                    panic!("no retry");
+                };
+                let now = proxy.engine().clock().now();
+                pause = time.saturating_sub(now);
+                let turned_away = faulty(proxy.engine()).turned_away;
+                if usize::from(number) - 1 > turned_away {
+                    thread::sleep(pause);
+                }
+            }
+        }
+        let failed = status(&proxy, Family::Ipv4);
+        assert_eq!(failed.all_failures, 5, "one for each sync that failed");
+        assert!(pause > Duration::from_secs(10), "{pause:?}");
+
+        faulty(proxy.engine()).refusals.clear();
+        let start = std::time::Instant::now();
+        let key = faulty::frontend(1);
+        let mut batch = Batch::default();
+        let map = batch
+            .set(nf_family(Family::Ipv4), TABLE, "services")
+            .unwrap();
+        batch
+            .delete_elements(map, [Elem::new(Value::new(&key))])
+            .unwrap();
+        let mut other = Connection::open().unwrap();
+        assert!(other.commit(&mut batch.seal()).is_committed());
+        woken.recv_timeout(PATIENCE).unwrap();
+        while !is_served(proxy.engine(), 1) {
+            let wait = proxy.sync();
+            let now = proxy.engine().clock().now();
+            if let Wait::Until(time) = wait {
+                thread::sleep(time.saturating_sub(now).min(Duration::from_millis(100)));
+            }
+        }
+        let waited = start.elapsed();
+        assert!(waited < pause, "waited for {waited:?} of {pause:?}");
+        assert!(is_served(proxy.engine(), 6), "and what had failed before");
     });
 }
 

@@ -20,6 +20,7 @@ use nl_codec::ack::{Control, Errno};
 use nl_codec::msg::Messages;
 
 use crate::connection::RETRIES;
+use crate::fence::next_generation;
 use crate::outcome::{
     Check, Committed, GenerationMismatch, NotSent, NotSentReason, Outcome, Progress, Rejected,
     Unknown, UnknownReason,
@@ -355,9 +356,4 @@ struct Replies {
 
 fn not_sent(reason: NotSentReason, progress: Progress) -> Outcome {
     Outcome::NotSent(NotSent { reason, progress })
-}
-
-/// What a commit makes of a generation (`nf_tables_commit`: 0 is left out).
-pub(crate) fn next_generation(generation: u32) -> u32 {
-    generation.checked_add(1).unwrap_or(1)
 }

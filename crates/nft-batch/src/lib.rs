@@ -8,6 +8,7 @@ mod connection;
 mod dump;
 mod error;
 mod events;
+mod fence;
 mod lane;
 mod locate;
 mod order;
@@ -19,6 +20,7 @@ mod refs;
 mod resolve;
 mod sealed;
 mod socket;
+mod sync;
 mod transport;
 
 pub use batch::{Batch, BatchOptions};
@@ -26,6 +28,7 @@ pub use connection::Connection;
 pub use dump::Dump;
 pub use error::{BatchError, OpenError, QueryError};
 pub use events::{EventError, EventGroup, Events};
+pub use fence::{Ear, Fence, is_before, next_generation};
 pub use locate::{AttrPath, BadElement, OpError};
 pub use nl_codec::ack::Errno;
 pub use outcome::{

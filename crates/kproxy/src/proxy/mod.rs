@@ -284,6 +284,10 @@ impl<T: Transport> Proxy<T> {
             self.complaints.heed(&self.engine);
         }
         for lane in &mut self.lanes {
+            // What others do to a table is put right as soon as a change would be programmed.
+            if self.engine.take_news(lane.family) {
+                lane.backoff.hurry();
+            }
             lane.done = !lane.backoff.is_over(now);
             lane.busy = false;
             lane.wait = Wait::Until(lane.backoff.until());

@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use nft_batch::{EventError, EventGroup, Events};
+use nft_batch::{Ear, EventError, EventGroup, Events};
 use nl_codec::msg::{Family as NfFamily, NfMsg, NftMsg};
 use nl_codec::nft::ElemList;
 use svc_planner::plan::Family;
@@ -66,20 +66,11 @@ impl core::fmt::Display for Editor {
 pub(super) struct Seen {
     /// By family, in the order of [`FAMILIES`].
     pub(super) tables: [Sighting; FAMILIES.len()],
-    /// Events were lost after this generation.
-    pub(super) lost_after: Option<u32>,
     /// The socket broke.
     pub(super) broken: bool,
 }
 
-#[derive(Debug, Default)]
-struct State {
-    seen: Seen,
-    /// Last generation heard of.
-    last: Option<u32>,
-}
-
-type Shared = Arc<Mutex<State>>;
+type Shared = Arc<Mutex<Seen>>;
 
 /// See the module.
 #[derive(Debug)]
@@ -91,11 +82,12 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    /// Starts the thread, with the socket closed. Events of `own_port` are passed over; `wake` is
-    /// called when something was seen.
+    /// Starts the thread, with the socket closed. Events of `own_port` are passed over, but their
+    /// generations are told to `ear`, too; `wake` is called when something was seen or missed.
     pub(super) fn start(
         netns: &Netns,
         own_port: u32,
+        ear: Ear,
         wake: impl Fn() + Send + 'static,
     ) -> Result<Self, EngineError> {
         let shared = Shared::default();
@@ -104,6 +96,7 @@ impl Listener {
         let worker = Worker {
             netns: netns.open()?,
             own_port,
+            ear,
             shared: Arc::clone(&shared),
             orders,
             wake: Box::new(wake),
@@ -125,7 +118,7 @@ impl Listener {
         self.is_open
     }
 
-    /// Opens the socket. What others do from here on is seen, or said to be lost.
+    /// Opens the socket. What others do from here on is seen, or missed.
     pub(super) fn open(&mut self) -> Result<(), EngineError> {
         self.is_open = self.order(OPEN)?;
         if self.is_open {
@@ -134,16 +127,16 @@ impl Listener {
         Err(EngineError::Listen("cannot open a socket".to_owned()))
     }
 
-    /// Handles what has arrived and closes the socket. Returns the last generation heard of.
-    pub(super) fn close(&mut self) -> Result<Option<u32>, EngineError> {
+    /// Handles what has arrived and closes the socket.
+    pub(super) fn close(&mut self) -> Result<(), EngineError> {
         self.order(CLOSE)?;
         self.is_open = false;
-        Ok(lock(&self.shared).last.take())
+        Ok(())
     }
 
     /// Takes what was seen.
     pub(super) fn take(&mut self) -> Seen {
-        let seen = core::mem::take(&mut lock(&self.shared).seen);
+        let seen = core::mem::take(&mut *lock(&self.shared));
         if seen.broken {
             self.is_open = false;
         }
@@ -172,6 +165,7 @@ impl Drop for Listener {
 struct Worker {
     netns: Option<std::fs::File>,
     own_port: u32,
+    ear: Ear,
     shared: Shared,
     orders: UnixStream,
     wake: Box<dyn Fn() + Send>,
@@ -232,10 +226,13 @@ impl Worker {
         let mut news = false;
         loop {
             match events.try_next_group() {
-                Ok(group) => news |= lock(&self.shared).note(&group),
+                Ok(group) => {
+                    news |= lock(&self.shared).note(&group);
+                    news |= !self.ear.hear(group.generation, group.complete);
+                }
                 Err(EventError::TimedOut) => break,
                 Err(EventError::Overrun | EventError::Truncated | EventError::Malformed) => {
-                    lock(&self.shared).lose();
+                    self.ear.miss();
                     news = true;
                 }
                 Err(error) => {
@@ -251,32 +248,24 @@ impl Worker {
 
     fn fail(&mut self) {
         self.events = None;
-        let mut state = lock(&self.shared);
-        state.lose();
-        state.seen.broken = true;
-        drop(state);
+        self.ear.miss();
+        lock(&self.shared).broken = true;
         (self.wake)();
     }
 }
 
-impl State {
+impl Seen {
     /// Whether there is anything to look at.
     fn note(&mut self, group: &EventGroup<'_>) -> bool {
-        let expected = self.last.map(next);
-        let gap = expected.is_some_and(|expected| expected != group.generation);
-        if gap || !group.complete {
-            self.lose();
-        }
-        self.last = Some(group.generation);
         let mut touched = [false; FAMILIES.len()];
         for msg in group.iter() {
             let Some(index) = index_of(msg.nfgen.family) else {
                 continue;
             };
-            self.seen.tables[index].note(group.generation, &msg);
+            self.tables[index].note(group.generation, &msg);
             touched[index] = true;
         }
-        for (table, _) in self.seen.tables.iter_mut().zip(touched).filter(|it| it.1) {
+        for (table, _) in self.tables.iter_mut().zip(touched).filter(|it| it.1) {
             table.edits += 1;
             table.last = group.generation;
             table.by = group.process.map(|name| Editor {
@@ -284,12 +273,7 @@ impl State {
                 name: name.into(),
             });
         }
-        gap || !group.complete || touched.contains(&true)
-    }
-
-    fn lose(&mut self) {
-        let after = self.last.unwrap_or_default();
-        self.seen.lost_after.get_or_insert(after);
+        touched.contains(&true)
     }
 }
 
@@ -335,15 +319,7 @@ fn index_of(family: NfFamily) -> Option<usize> {
     })
 }
 
-/// The generation that follows; 0 is left out (`nf_tables_commit`).
-pub(super) const fn next(generation: u32) -> u32 {
-    match generation.wrapping_add(1) {
-        0 => 1,
-        next => next,
-    }
-}
-
 /// Nothing that can panic happens under the lock.
-fn lock(shared: &Shared) -> MutexGuard<'_, State> {
+fn lock(shared: &Shared) -> MutexGuard<'_, Seen> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -27,11 +27,11 @@ pub use tally::Interference;
 
 use core::time::Duration;
 
-use nft_batch::Transport;
+use nft_batch::{Fence, Transport, is_before};
 use svc_planner::ExpectedRow;
 use svc_planner::plan::{Family, Transaction};
 
-use self::listener::{Listener, ROWS_MAX, next};
+use self::listener::{Listener, ROWS_MAX};
 use self::rows::Fixes;
 use self::watched::Watched;
 use super::{Engine, EngineError, FAMILIES, Netns, TABLE, Wait};
@@ -71,9 +71,8 @@ impl Default for GuardOptions {
 pub(super) struct Guard {
     listener: Listener,
     options: GuardOptions,
-    /// While the listener is closed: the generation when that was, moved on by our transactions.
-    /// Afterwards: the one when it was opened.
-    generation: u32,
+    /// Whether others committed while the listener was closed.
+    fence: Fence,
     /// By index of the engine's families.
     tables: Vec<Watched>,
     rows: Vec<ExpectedRow>,
@@ -114,9 +113,12 @@ impl<T: Transport> Engine<T> {
         options: GuardOptions,
         wake: impl Fn() + Send + 'static,
     ) -> Result<(), EngineError> {
-        let mut listener = Listener::start(netns, self.connection.port(), wake)?;
+        let (mut fence, ear) = Fence::new();
+        let mut listener = Listener::start(netns, self.connection.port(), ear, wake)?;
         listener.open()?;
         let generation = self.connection.generation()?;
+        // Nothing was missed before the first time.
+        let _ = fence.opened(generation);
         let families = self.families.iter_mut().map(|state| {
             let mut table = Watched::new(state.family, options);
             table.baseline = state.adopted.take();
@@ -131,7 +133,7 @@ impl<T: Transport> Engine<T> {
         self.guard = Some(Box::new(Guard {
             listener,
             options,
-            generation,
+            fence,
             tables,
             rows: Vec::new(),
         }));
@@ -158,6 +160,18 @@ impl<T: Transport> Engine<T> {
         let now = self.clock.now();
         let mut tables = guard.tables.iter().filter(|it| it.family == family);
         tables.any(|table| table.is_suspect() && table.contention.pause(now).is_some())
+    }
+
+    /// Whether somebody was seen to change the table of a family since this was last asked: a reason
+    /// not to wait out a long pause after a failure.
+    pub(crate) fn take_news(&mut self, family: Family) -> bool {
+        let Some(guard) = &mut self.guard else {
+            return false;
+        };
+        guard.collect();
+        let mut tables = guard.tables.iter_mut();
+        let table = tables.find(|it| it.family == family);
+        table.is_some_and(|table| core::mem::take(&mut table.news))
     }
 
     /// To be called before anything is planned for a family.
@@ -371,10 +385,9 @@ impl Guard {
     fn listen<T: Transport>(&mut self, engine: &mut Engine<T>) -> Result<(), EngineError> {
         self.listener.open()?;
         let generation = engine.connection.generation()?;
-        if generation != self.generation {
-            self.lose(self.generation);
+        if let Some(after) = self.fence.opened(generation) {
+            self.lose(after);
         }
-        self.generation = generation;
         Ok(())
     }
 
@@ -390,25 +403,18 @@ impl Guard {
         if rows <= BULK || !self.listener.is_open() {
             return Ok(());
         }
-        let heard = self.listener.close()?;
-        let heard = heard.filter(|heard| !is_before(*heard, self.generation));
-        let heard = heard.unwrap_or(self.generation);
+        self.listener.close()?;
         let generation = engine.connection.generation()?;
-        if heard != generation {
-            self.lose(heard);
+        if let Some(after) = self.fence.closed(generation) {
+            self.lose(after);
         }
-        self.generation = generation;
         self.collect();
         Ok(())
     }
 
     /// Our own transactions.
     fn count(&mut self, parts: u32) {
-        if !self.listener.is_open() {
-            for _ in 0..parts {
-                self.generation = next(self.generation);
-            }
-        }
+        self.fence.committed(parts);
     }
 
     /// Takes over what the listener has seen.
@@ -429,6 +435,7 @@ impl Guard {
                 continue;
             }
             table.fresh = true;
+            table.news = true;
             if !is_over(table.mended) {
                 table.structure = table.structure.or(sighting.structure);
                 table.sighted |= sighting.structure.is_some();
@@ -444,12 +451,12 @@ impl Guard {
                 }
             }
         }
-        if let Some(after) = seen.lost_after {
+        if let Some(after) = self.fence.take_missed() {
             self.lose(after);
         }
         if seen.broken {
-            // It is opened again when there is nothing to send, and then the number will not fit.
-            self.generation = 0;
+            // It is opened again when there is nothing to send.
+            self.fence.broke();
         }
     }
 
@@ -473,22 +480,4 @@ fn is_structural(transaction: &Transaction) -> bool {
         || !transaction.delete_chains.is_empty()
         || !transaction.flush_chains.is_empty()
         || !transaction.replace_chains.is_empty()
-}
-
-/// Whether a generation is older than another; they wrap around.
-const fn is_before(generation: u32, other: u32) -> bool {
-    let behind = other.wrapping_sub(generation);
-    behind != 0 && behind < u32::MAX / 2
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn generations_wrap_around() {
-        assert!(is_before(1, 2) && !is_before(2, 2) && !is_before(3, 2));
-        assert!(is_before(u32::MAX, 1) && !is_before(1, u32::MAX));
-        assert_eq!(next(u32::MAX), 1);
-    }
 }

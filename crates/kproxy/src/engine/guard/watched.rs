@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use nft_batch::{Batch, BatchOptions, Errno, Outcome, Transport};
+use nft_batch::{Batch, BatchOptions, Errno, Outcome, Transport, is_before, next_generation};
 use nl_codec::nft::Table;
 use nl_codec::nft::table::TableFlags;
 use svc_planner::plan::{Family, KeyType};
@@ -10,11 +10,10 @@ use svc_planner::{ExpectedRow, RowCursor};
 
 use super::super::{Engine, EngineError, TABLE, Wait, inventory};
 use super::contention::{Contention, Verdict};
-use super::listener::next;
 use super::rows::{Fixed, Fixes};
 use super::structure::{self, Structure};
 use super::tally::Interference;
-use super::{GuardOptions, Tended, is_before};
+use super::{GuardOptions, Tended};
 use crate::lower::nf_family;
 
 /// Rows compared at a time: some milliseconds.
@@ -46,6 +45,8 @@ pub(super) struct Watched {
     pub(super) doubted: bool,
     /// Something was seen since the last repair: the next one is another one.
     pub(super) fresh: bool,
+    /// Something was seen since it was last asked.
+    pub(super) news: bool,
     /// What others did to chains and rules up to this generation has been dealt with.
     pub(super) mended: Option<u32>,
     /// The same of everything.
@@ -76,6 +77,7 @@ impl Watched {
             all_rows: false,
             doubted: false,
             fresh: false,
+            news: false,
             mended: None,
             begun: None,
             pass: Pass::default(),
@@ -98,9 +100,10 @@ impl Watched {
     }
 
     pub(super) fn suspect(&mut self, after: u32) {
-        self.structure.get_or_insert_with(|| next(after));
+        self.structure.get_or_insert_with(|| next_generation(after));
         self.all_rows = true;
         self.fresh = true;
+        self.news = true;
     }
 
     /// The table is begun anew; what others did up to a generation does not matter any more.
