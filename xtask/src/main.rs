@@ -6,6 +6,7 @@ mod bench;
 mod ci;
 mod control_plane;
 mod differential;
+mod fuzz;
 mod kernels;
 mod nft_versions;
 mod packages;
@@ -46,6 +47,8 @@ enum Task {
     Differential(differential::Args),
     /// Boot other kernels and run the tests inside them
     Kernels(kernels::Args),
+    /// Look for inputs that break something, with libFuzzer (needs nightly)
+    Fuzz(fuzz::Args),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -59,5 +62,6 @@ fn main() -> anyhow::Result<()> {
         Task::ControlPlane(args) => control_plane::run(&args),
         Task::Differential(args) => differential::run(&args),
         Task::Kernels(args) => kernels::run(&args),
+        Task::Fuzz(args) => fuzz::run(&args),
     }
 }

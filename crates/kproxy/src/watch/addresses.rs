@@ -209,6 +209,20 @@ impl AsFd for AddressWatch {
 
 type Messages = Vec<NetlinkMessage<RouteNetlinkMessage>>;
 
+/// The addresses that a datagram of rtnetlink tells, up to what cannot be decoded.
+#[must_use]
+pub fn addresses_in(datagram: &[u8]) -> Vec<IpAddr> {
+    let messages = parse(datagram).into_iter();
+    messages
+        .filter_map(|message| match message.payload {
+            NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewAddress(message)) => {
+                address(&message)
+            }
+            _ => None,
+        })
+        .collect()
+}
+
 /// The messages of a datagram; what cannot be decoded ends them.
 fn parse(mut rest: &[u8]) -> Messages {
     let mut messages = Vec::new();

@@ -6,7 +6,7 @@ mod reader;
 mod signals;
 mod stop;
 
-pub use addresses::AddressWatch;
+pub use addresses::{AddressWatch, addresses_in};
 pub use folder::{FolderChanges, FolderWatch};
 pub use reader::Reader;
 pub use signals::Signals;

@@ -1,0 +1,170 @@
+//! `cargo xtask fuzz`: looks for inputs that break something.
+//!
+//! The targets' bodies are in `tests/fuzz`, where an ordinary test runs the committed inputs through
+//! them; here libFuzzer makes new ones, which needs a nightly toolchain and cargo-fuzz.
+
+use core::time::Duration;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::sh;
+
+/// The release that was used so far.
+const CARGO_FUZZ: &str = "0.13.2";
+/// Inputs beyond this length are slow and show little new.
+const LONGEST: u32 = 16 << 10;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Targets; all if none is named
+    targets: Vec<String>,
+    /// Minutes for each target
+    #[arg(long, default_value_t = 1.0)]
+    minutes: f64,
+    /// Replaces each target's committed inputs by the fewest, shortest ones that reach the same
+    #[arg(long)]
+    minimise: bool,
+}
+
+/// Runs each target for a while. Fails at the first one that finds something, and says where the input
+/// is that shows it.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let known = targets()?;
+    let targets = if args.targets.is_empty() {
+        known
+    } else {
+        if let Some(unknown) = args.targets.iter().find(|name| !known.contains(name)) {
+            bail!("no fuzz target {unknown}; there are {}", known.join(", "));
+        }
+        args.targets.clone()
+    };
+    ensure_cargo_fuzz()?;
+    let time = Duration::try_from_secs_f64(args.minutes * 60.0).context("--minutes")?;
+    for target in &targets {
+        fuzz(target, time)?;
+        if args.minimise {
+            minimise(target)?;
+        }
+    }
+    println!("{} targets, nothing found", targets.len());
+    Ok(())
+}
+
+fn folder() -> PathBuf {
+    sh::root().join("fuzz")
+}
+
+/// Names of the programs in `fuzz/fuzz_targets`.
+fn targets() -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(folder().join("fuzz_targets"))? {
+        let path = entry?.path();
+        names.extend(path.file_stem().map(|it| it.to_string_lossy().into_owned()));
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// Installs cargo-fuzz unless it is there.
+fn ensure_cargo_fuzz() -> Result<()> {
+    let mut asked = cargo(&["fuzz", "--version"]);
+    let is_there = asked
+        .output()
+        .context("cannot run rustup")?
+        .status
+        .success();
+    if is_there {
+        return Ok(());
+    }
+    let mut install = cargo(&["install", "cargo-fuzz", "--locked", "--version", CARGO_FUZZ]);
+    sh::run(&mut install).context("cargo-fuzz, and for it a nightly toolchain, is needed")
+}
+
+/// cargo of the nightly toolchain, free of what the cargo that runs us has set.
+fn cargo(args: &[&str]) -> Command {
+    let mut command = Command::new("rustup");
+    command.args(["run", "nightly", "cargo"]).args(args);
+    command.current_dir(sh::root());
+    for (name, _) in std::env::vars_os() {
+        let is_ours = name.to_str().is_some_and(|name| {
+            name == "RUSTUP_TOOLCHAIN" || name == "CARGO" || name.starts_with("CARGO_PKG_")
+        });
+        if is_ours {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+/// What libFuzzer finds worth keeping goes into a folder of its own, not among the committed inputs.
+fn found(target: &str) -> Result<PathBuf> {
+    let found = folder().join("target/found").join(target);
+    std::fs::create_dir_all(&found)?;
+    Ok(found)
+}
+
+fn fuzz(target: &str, time: Duration) -> Result<()> {
+    // No sanitizer: there is no unsafe code, and without one it is several times faster.
+    let mut command = cargo(&[
+        "fuzz",
+        "run",
+        "--sanitizer",
+        "none",
+        "--debug-assertions",
+        target,
+    ]);
+    command.arg(found(target)?).arg(committed(target));
+    command.arg("--").args([
+        format!("-max_total_time={}", time.as_secs().max(1)),
+        format!("-max_len={LONGEST}"),
+        "-timeout=30".to_owned(),
+        "-print_final_stats=1".to_owned(),
+    ]);
+    let dictionary = folder().join("dictionaries").join(format!("{target}.dict"));
+    if dictionary.exists() {
+        command.arg(format!("-dict={}", dictionary.display()));
+    }
+    sh::run(&mut command)
+        .with_context(|| format!("{target}: the input is in fuzz/artifacts/{target}"))
+}
+
+fn committed(target: &str) -> PathBuf {
+    folder().join("corpus").join(target)
+}
+
+/// Merges what was found with what is committed and keeps the fewest inputs that reach the same.
+fn minimise(target: &str) -> Result<()> {
+    let merged = folder().join("target/merged").join(target);
+    if merged.exists() {
+        std::fs::remove_dir_all(&merged)?;
+    }
+    std::fs::create_dir_all(&merged)?;
+    let mut command = cargo(&[
+        "fuzz",
+        "run",
+        "--sanitizer",
+        "none",
+        "--debug-assertions",
+        target,
+    ]);
+    command
+        .arg(&merged)
+        .arg(committed(target))
+        .arg(found(target)?);
+    command.args(["--", "-merge=1"]);
+    sh::run(&mut command)?;
+    replace(&merged, &committed(target))
+}
+
+/// Replaces the files of a folder by those of another.
+fn replace(from: &Path, to: &Path) -> Result<()> {
+    std::fs::remove_dir_all(to)?;
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        std::fs::copy(entry.path(), to.join(entry.file_name()))?;
+    }
+    Ok(())
+}
