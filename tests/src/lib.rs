@@ -1,10 +1,13 @@
 //! Support code of the end-to-end tests.
 #![forbid(unsafe_code)]
 
+pub mod bystander;
+pub mod chaos;
 pub mod committer;
 pub mod confined;
 pub mod conntrack;
 pub mod control_plane;
+pub mod dice;
 pub mod differential;
 pub mod engine;
 pub mod flood;

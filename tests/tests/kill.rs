@@ -11,6 +11,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail, ensure};
 use e2e::{
+    bystander,
     folder::Folder,
     program::Program,
     requests::{topology, under_requests},
@@ -206,11 +207,15 @@ fn killed_at_any_moment_it_goes_on_and_no_request_is_lost() -> Result<()> {
     let mut first = start(&topology, &manifests, &state)?;
     settle(&topology, &manifests, &state, &mut first)?;
     first.stop()?;
+    topology.node().run(bystander::load)??;
+    let others = topology.node().run(bystander::listing)??;
     let served = SocketAddr::new("172.30.1.0".parse()?, PORT);
     let answered = under_requests(&topology, served, |_| {
         churn(&topology, &manifests, &state, &mut dice)
     })?;
     println!("{answered} requests");
     ensure!(answered > 200, "only {answered} requests");
+    let listing = topology.node().run(bystander::listing)??;
+    ensure!(listing == others, "tables of others: {listing}");
     Ok(())
 }
