@@ -4,16 +4,20 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::{
-    control_plane::{ControlPlane, KubeProxy},
+    control_plane::{ControlPlane, KubeProxy, Method, Request},
     differential::{Cluster, TrialStep},
     ruleset,
     takeover::{CLUSTER, Layout, Traffic, World, echo},
 };
+use serde_json::{Value as Json, json};
 use test_support::skip;
 
 const KPROXY: &str = env!("CARGO_BIN_EXE_kproxy-under-test");
 /// Changes after a roll-back; kube-proxy syncs twice for each.
 const CHANGES: usize = 6;
+
+/// More Services than the smallest of our sets has room for (1,536).
+const MANY: usize = 1_700;
 
 /// New connections of a client that must all reach the endpoint it stuck to.
 const STICKS: usize = 5;
@@ -164,6 +168,42 @@ fn kube_proxy_takes_over_and_stays_well() -> Result<()> {
     take_over(&world)
 }
 
+/// Our sets have a size, and are replaced when they get full. kube-proxy would add to them until they are:
+/// none of those with a size has a name of its.
+#[test]
+fn kube_proxy_takes_over_with_more_services_than_our_sets_have_room_for() -> Result<()> {
+    if !have_programs() {
+        return Ok(());
+    }
+    let control = ControlPlane::start()?;
+    let world = World::new()?;
+    let mut cluster = Cluster::new(&control);
+    let mut kproxy = world.start_kproxy(Path::new(KPROXY))?;
+    kproxy.take_over(&world)?.check()?;
+    kproxy.stop()?;
+    cluster.apply(&World::objects())?;
+    make_many(&control, MANY)?;
+    let mut kube_proxy = KubeProxy::start(&control, world.node(), World::settings())?;
+    kube_proxy.settle(&control, world.node())?;
+    kube_proxy.check_counters()?;
+    let errors = kube_proxy.errors()?;
+    ensure!(
+        errors.is_empty(),
+        "kube-proxy logged:\n{}",
+        errors.join("\n")
+    );
+    let set = ["-j", "list", "set", "ip", "kube-proxy", "cluster-ips"];
+    let set: Json = serde_json::from_str(&ruleset::nft(world.node(), &set)?)?;
+    let sets = set["nftables"].as_array().context("no set")?;
+    let rows = sets
+        .iter()
+        .find_map(|object| object["set"]["elem"].as_array());
+    let rows = rows.map_or(0, Vec::len);
+    ensure!(rows > MANY, "{rows} of {MANY} ClusterIPs");
+    kube_proxy.stop()?;
+    Ok(())
+}
+
 #[test]
 fn kube_proxy_cleans_up_after_us() -> Result<()> {
     if !have_programs() {
@@ -176,6 +216,23 @@ fn kube_proxy_cleans_up_after_us() -> Result<()> {
     KubeProxy::clean_up(world.node(), None)?;
     let left = ruleset::nft(world.node(), &["list", "ruleset"])?;
     ensure!(left.is_empty(), "left: {left}");
+    Ok(())
+}
+
+/// Makes so many Services without endpoints.
+fn make_many(control: &ControlPlane, services: usize) -> Result<()> {
+    let request = |number| {
+        Request::new(Method::Post, "/api/v1/namespaces/default/services").with(json!({
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": format!("many-{number}")},
+            "spec": {"ports": [{"port": 80}]},
+        }))
+    };
+    let requests: Vec<_> = (0..services).map(request).collect();
+    for response in control.client().send(&requests)? {
+        ensure!(response.is_ok(), "{}", response.message());
+    }
     Ok(())
 }
 
