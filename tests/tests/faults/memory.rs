@@ -6,7 +6,7 @@ use std::{process::Command, time::Instant};
 
 use anyhow::{Result, bail, ensure};
 use e2e::{bystander, folder::Folder, memory_cgroup::MemoryCgroup, program::Program};
-use kproxy::lab::Namespace;
+use netns_lab::Namespace;
 
 const KPROXY: &str = env!("CARGO_BIN_EXE_kproxy-under-test");
 const SERVICES: u16 = 6_000;
