@@ -19,7 +19,7 @@ use svc_planner::{
 };
 
 pub(crate) const FAMILIES: [Family; 2] = [Family::Ipv4, Family::Ipv6];
-const SERVICES: u64 = 24;
+const SERVICES: u64 = 12;
 const PODS: u64 = 6;
 const PORT: u16 = 80;
 const PROTOCOLS: [Protocol; 2] = [Protocol::Tcp, Protocol::Udp];
