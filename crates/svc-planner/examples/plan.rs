@@ -67,6 +67,7 @@ fn service() -> Change {
     Change::Service(Service {
         name: name("web"),
         created: None,
+        uid: None,
         cluster_ips: [IpAddr::from(Ipv4Addr::new(10, 96, 0, 1))]
             .into_iter()
             .collect(),
@@ -104,6 +105,7 @@ fn slice(pods: &[u8]) -> Change {
     Change::EndpointSlice(EndpointSlice {
         name: name("web-1"),
         service: "web".into(),
+        triggers: [].into_iter().collect(),
         ports: [SlicePort {
             name: "http".into(),
             protocol: Protocol::Tcp,

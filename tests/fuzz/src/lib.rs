@@ -6,8 +6,11 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::panic, reason = "a panic is how a target reports")]
 
+mod apiserver;
 mod batch_replies;
+mod capture;
 mod codec;
+mod config;
 mod events;
 mod manifest;
 mod rtnetlink;
@@ -25,8 +28,11 @@ pub struct Target {
 
 /// All targets.
 pub const TARGETS: &[Target] = &[
+    target("apiserver", apiserver::run),
     target("batch_replies", batch_replies::run),
+    target("capture", capture::run),
     target("codec", codec::run),
+    target("config", config::run),
     target("events", events::run),
     target("manifest", manifest::run),
     target("rtnetlink", rtnetlink::run),

@@ -144,6 +144,7 @@ fn service(dice: &mut Dice, number: u64, name: &str) -> Change {
     Change::Service(Service {
         name: objects::name(name),
         created: Some(number),
+        uid: None,
         cluster_ips: FAMILIES
             .map(|it| address(it, 96, number))
             .into_iter()
