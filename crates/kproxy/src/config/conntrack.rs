@@ -50,9 +50,9 @@ impl Conntrack {
         self.min.get_or_insert(128 << 10);
         let (hour, day) = (3_600, 86_400);
         self.tcp_close_wait_timeout
-            .get_or_insert(GoDuration::from_secs(hour));
+            .get_or_insert_with(|| GoDuration::from_secs(hour));
         self.tcp_established_timeout
-            .get_or_insert(GoDuration::from_secs(day));
+            .get_or_insert_with(|| GoDuration::from_secs(day));
     }
 
     pub(super) fn validate(&self, errors: &mut Errors) {

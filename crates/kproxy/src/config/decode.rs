@@ -231,8 +231,8 @@ fn whole(tree: Tree, strictness: &mut Strictness) -> Value {
 #[derive(Debug)]
 enum Tree {
     Leaf(Value),
-    List(Vec<Tree>),
-    Object(Vec<(Key, Tree)>),
+    List(Vec<Self>),
+    Object(Vec<(Key, Self)>),
 }
 
 #[derive(Debug)]

@@ -76,7 +76,10 @@ fn is_default(field: &Field, value: &Value) -> bool {
             }
             _ => text == field.default,
         },
-        other => other.to_string() == field.default,
+        other => {
+            let text = other.to_string();
+            text == field.default
+        }
     }
 }
 

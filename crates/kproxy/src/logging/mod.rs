@@ -14,8 +14,8 @@ mod text;
 
 pub use progress::Progress;
 
+use core::cell::RefCell;
 use core::fmt::{self, Write as _};
-use std::cell::RefCell;
 use std::io::{self, Write as _};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::SystemTime;

@@ -121,7 +121,7 @@ impl Model {
         };
         self.counts.endpoints += new.endpoints.len();
         let same = new.ports == old.ports && new.endpoints == old.endpoints;
-        if !same && !(new.endpoints.is_empty() && old.endpoints.is_empty()) {
+        if !(same || new.endpoints.is_empty() && old.endpoints.is_empty()) {
             self.triggers.note(id, &triggers);
         }
         if new.service == old.service {
