@@ -7,7 +7,7 @@ use std::{
     process::{Child, Command, ExitStatus, Stdio},
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use netns_lab::Namespace;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -16,6 +16,8 @@ use rustix::{
 
 /// How long it may take to end when asked to.
 const GRACE: Duration = Duration::from_secs(10);
+/// How long it may take to end by itself.
+const PATIENCE: Duration = Duration::from_secs(120);
 /// Lines shown of a log.
 const TAIL: usize = 20;
 
@@ -95,22 +97,41 @@ impl Program {
         Ok(self.child.wait()?)
     }
 
+    /// Waits until it ends by itself.
+    ///
+    /// # Errors
+    /// When it cannot be waited for, or does not end.
+    pub fn wait(&mut self) -> Result<ExitStatus> {
+        if self.child.try_wait()?.is_none() && !self.ends_within(PATIENCE)? {
+            bail!("it does not end:\n{}", self.tail()?);
+        }
+        Ok(self.child.wait()?)
+    }
+
     /// Asks it to end and waits until it has; kills it when it does not.
     ///
     /// # Errors
     /// When it cannot be signalled or waited for.
     pub fn stop(&mut self) -> Result<ExitStatus> {
-        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
-            && self.child.try_wait()?.is_none()
-        {
-            let gone = pidfd_open(pid, PidfdFlags::empty())?;
-            kill_process(pid, Signal::TERM)?;
-            let mut descriptors = [PollFd::new(&gone, PollFlags::IN)];
-            if poll(&mut descriptors, Some(&Timespec::try_from(GRACE)?))? == 0 {
+        if self.child.try_wait()?.is_none() {
+            kill_process(self.pid()?, Signal::TERM)?;
+            if !self.ends_within(GRACE)? {
                 self.child.kill()?;
             }
         }
         Ok(self.child.wait()?)
+    }
+
+    /// Its process, until it was waited for.
+    fn pid(&self) -> Result<Pid> {
+        let pid = Pid::from_raw(i32::try_from(self.child.id())?);
+        pid.context("no process")
+    }
+
+    fn ends_within(&self, limit: Duration) -> Result<bool> {
+        let gone = pidfd_open(self.pid()?, PidfdFlags::empty())?;
+        let mut descriptors = [PollFd::new(&gone, PollFlags::IN)];
+        Ok(poll(&mut descriptors, Some(&Timespec::try_from(limit)?))? > 0)
     }
 }
 

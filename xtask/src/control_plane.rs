@@ -1,5 +1,5 @@
-//! `cargo xtask control-plane build`: a real etcd, kube-apiserver and kube-proxy, the yardstick of
-//! some tests. Ordinary builds of pinned, checksummed Go modules (`tests/control-plane/`), with
+//! `cargo xtask control-plane build`: a real etcd, kube-apiserver, kube-proxy and kubectl, the
+//! yardstick of some tests, and the definitions of the Prometheus Operator's kinds. Ordinary builds of pinned, checksummed Go modules (`tests/control-plane/`), with
 //! whatever proxy, cache and checksum database the machine's Go is set up with.
 
 use std::fs;
@@ -8,8 +8,9 @@ use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use test_support::control_plane::{MODULES, Module, program};
+use test_support::control_plane::{MODULES, Module, file, program};
 
+use crate::apt::output;
 use crate::{packages, sh};
 
 #[derive(clap::Args)]
@@ -53,6 +54,9 @@ pub(crate) fn build() -> Result<()> {
             };
             println!("{name} {}", path.display());
         }
+        for (source, files) in module.files {
+            copy_files(&module, source, files)?;
+        }
     }
     Ok(())
 }
@@ -72,6 +76,30 @@ fn build_program(module: &Module, name: &str, package: &str) -> Result<PathBuf> 
     fs::rename(&new, &path).with_context(|| path.display().to_string())?;
     eprintln!("built {name} in {} s", started.elapsed().as_secs());
     Ok(path)
+}
+
+/// Copies files of a module that is downloaded, and whose sum is checked, for them.
+fn copy_files(module: &Module, source: &str, files: &[&str]) -> Result<()> {
+    if files.iter().all(|path| file(path).is_some()) {
+        return Ok(());
+    }
+    let mut download = Command::new("go");
+    download
+        .current_dir(module.folder())
+        .env("GOFLAGS", "-mod=readonly")
+        .env("GOWORK", "off")
+        .args(["mod", "download", "-json", source]);
+    let downloaded: serde_json::Value = serde_json::from_str(&output(&mut download)?)?;
+    let unpacked = downloaded["Dir"].as_str().context("no folder")?;
+    let cache = module.cache()?;
+    fs::create_dir_all(&cache).with_context(|| cache.display().to_string())?;
+    for path in files {
+        let from = Path::new(unpacked).join(path);
+        let name = from.file_name().context("no file name")?;
+        let text = fs::read(&from).with_context(|| from.display().to_string())?;
+        fs::write(cache.join(name), text)?;
+    }
+    Ok(())
 }
 
 fn go_build(module: &Path, output: &Path, package: &str) -> Command {

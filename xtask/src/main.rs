@@ -11,6 +11,7 @@ mod kernels;
 mod nft_versions;
 mod packages;
 mod policy;
+mod promtool;
 mod sh;
 mod test;
 

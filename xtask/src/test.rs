@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-use crate::{control_plane, nft_versions, packages, sh};
+use crate::{control_plane, nft_versions, packages, promtool, sh};
 
 #[derive(clap::Args, Default)]
 pub(crate) struct Args {
@@ -21,6 +21,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     packages::ensure(packages::TESTS)?;
     nft_versions::run()?;
     control_plane::ensure()?;
+    promtool::ensure()?;
     let skips = sh::root().join("target/skipped-tests.txt");
     std::fs::create_dir_all(sh::root().join("target"))?;
     std::fs::write(&skips, "")?;

@@ -11,11 +11,13 @@
 
 mod client;
 mod kube_proxy;
+mod kubectl;
 mod marker;
 mod relay;
 
 pub use client::{Client, Key, Method, Request, Response};
 pub use kube_proxy::{KubeProxy, Settings};
+pub use kubectl::Kubectl;
 pub(crate) use marker::NAMESPACE as MARKER_NAMESPACE;
 pub use relay::{Carried, Held, Relay};
 
@@ -95,6 +97,14 @@ impl ControlPlane {
             namespace,
             folder,
         })
+    }
+
+    /// kubectl, as an administrator.
+    ///
+    /// # Errors
+    /// When it is missing.
+    pub fn kubectl(&self) -> Result<Kubectl> {
+        Kubectl::new(&self.namespace, self.folder.path(), TOKEN)
     }
 
     /// Talks to the API server.
@@ -185,6 +195,8 @@ fn start_api_server(namespace: &Namespace, folder: &Path) -> Result<Program> {
             "--disable-admission-plugins=ServiceAccount",
             // The scenarios' node ports are those of kube-proxy's own tests.
             "--service-node-port-range=1-65535",
+            // As kubeadm does: init containers that write sysctls are privileged.
+            "--allow-privileged=true",
             "--profiling=false",
         ])
         .arg(format!("--advertise-address={ADVERTISED}"))

@@ -1,4 +1,5 @@
-//! The programs of a real control plane: etcd, kube-apiserver and kube-proxy.
+//! The programs of a real control plane: etcd, kube-apiserver and kube-proxy; kubectl; and the
+//! definitions of the Prometheus Operator's kinds.
 //!
 //! `cargo xtask control-plane build` builds them from the Go modules in `tests/control-plane/` into
 //! a folder of the cache per module, named after the module's sums. A program that the folder
@@ -16,13 +17,16 @@ pub struct Module {
     pub name: &'static str,
     /// Program → Go package.
     pub programs: &'static [(&'static str, &'static str)],
+    /// Module → files of it that are copied.
+    pub files: &'static [(&'static str, &'static [&'static str])],
 }
 
 /// All modules.
-pub const MODULES: [Module; 2] = [
+pub const MODULES: [Module; 4] = [
     Module {
         name: "etcd",
         programs: &[("etcd", "go.etcd.io/etcd/server/v3")],
+        files: &[],
     },
     Module {
         name: "kubernetes",
@@ -30,6 +34,23 @@ pub const MODULES: [Module; 2] = [
             ("kube-proxy", "k8s.io/kubernetes/cmd/kube-proxy"),
             ("kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"),
         ],
+        files: &[],
+    },
+    Module {
+        name: "kubectl",
+        programs: &[("kubectl", "k8s.io/kubernetes/cmd/kubectl")],
+        files: &[],
+    },
+    Module {
+        name: "prometheus-operator",
+        programs: &[],
+        files: &[(
+            "github.com/prometheus-operator/prometheus-operator",
+            &[
+                "example/prometheus-operator-crd/monitoring.coreos.com_podmonitors.yaml",
+                "example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml",
+            ],
+        )],
     },
 ];
 
@@ -77,6 +98,19 @@ pub fn program(name: &str) -> Option<PathBuf> {
     given.into_iter().chain(built).find(|path| path.is_file())
 }
 
+/// Where the copy of a module's file is. `None` until it is copied.
+#[must_use]
+pub fn file(path: &str) -> Option<PathBuf> {
+    let name = Path::new(path).file_name()?;
+    let mut modules = MODULES.iter();
+    let module = modules.find(|module| {
+        let mut files = module.files.iter().flat_map(|(_, files)| *files);
+        files.any(|file| *file == path)
+    })?;
+    let copy = module.cache().ok()?.join(name);
+    copy.is_file().then_some(copy)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,13 +119,17 @@ mod tests {
     fn modules_are_pinned() {
         for module in MODULES {
             let sums = fs::read_to_string(module.folder().join("go.sum")).unwrap();
-            assert!(sums.lines().count() > 50, "{}: checksums", module.name);
+            let least = if module.programs.is_empty() { 1 } else { 50 };
+            assert!(sums.lines().count() > least, "{}: checksums", module.name);
             let requires = fs::read_to_string(module.folder().join("go.mod")).unwrap();
             for (program, package) in module.programs {
                 assert!(
                     requires.contains(package),
                     "{program}: a tool of the module"
                 );
+            }
+            for (source, _) in module.files {
+                assert!(requires.contains(source), "{source}: required");
             }
             assert!(module.cache().unwrap().is_absolute());
         }

@@ -5,6 +5,7 @@
 pub mod control_plane;
 pub mod golden;
 pub mod nft;
+pub mod promtool;
 
 use std::io::Write;
 use std::sync::mpsc;
