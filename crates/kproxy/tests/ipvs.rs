@@ -1,13 +1,15 @@
 //! After a kube-proxy in mode ipvs: what it has in the kernel serves until ours does, then it goes.
 //!
-//! On a kernel without IPVS or dummy links nothing can be left, and nothing is found. With them:
-//! `cargo xtask kernels 6.12. --run kproxy:ipvs`.
+//! On a kernel without IPVS or dummy links nothing can be left, and nothing is found. With them, and with the
+//! real kube-proxy: `cargo xtask kernels 6.12. --run kproxy:ipvs --kube-proxy`.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
     reason = "in tests a panic is a verdict"
 )]
 
+#[path = "ipvs/kube_proxy.rs"]
+mod kube_proxy;
 mod objects;
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -208,29 +210,8 @@ fn programmed(netns: &Netns) -> Engine {
     engine
 }
 
-#[test]
-fn what_mode_ipvs_left_goes_without_a_gap() {
-    if !test_support::has_netns() {
-        return;
-    }
-    let topology = topology();
-    let netns = netns(&topology);
-    let there = topology.node().run(add_link).unwrap();
-    let ipvs = topology.node().run(ipvs).unwrap();
-    let (true, Some(ipvs)) = (there, ipvs) else {
-        assert_eq!(leftovers::cleanup(&netns, options()).unwrap(), []);
-        return;
-    };
-    topology
-        .node()
-        .run(move || {
-            add_address(IPVS_LINK, IpAddr::from(CLUSTER_IP)).unwrap();
-            fs::write("/proc/sys/net/ipv4/vs/conntrack", "1").unwrap();
-            add_service(ipvs, CLUSTER_IP);
-            add_service(ipvs, OTHERS_IP);
-            assert_eq!(services().len(), 2);
-        })
-        .unwrap();
+/// Programs ours and removes what was there, while a client connects all the time.
+fn goes_without_a_gap(topology: &Topology, netns: &Netns) {
     let (stop, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
     thread::scope(|scope| {
         let clients = scope.spawn(|| {
@@ -254,15 +235,41 @@ fn what_mode_ipvs_left_goes_without_a_gap() {
             }
         };
         more(20);
-        let engine = programmed(&netns);
+        let engine = programmed(netns);
         more(20);
-        assert_eq!(leftovers::cleanup(&netns, options()).unwrap(), []);
+        assert_eq!(leftovers::cleanup(netns, options()).unwrap(), []);
         more(20);
         // Nothing is there to be removed any more.
-        assert_eq!(leftovers::cleanup(&netns, options()).unwrap(), []);
+        assert_eq!(leftovers::cleanup(netns, options()).unwrap(), []);
         drop(engine);
         stop.store(true, Ordering::Relaxed);
     });
+}
+
+#[test]
+fn what_mode_ipvs_left_goes_without_a_gap() {
+    if !test_support::has_netns() {
+        return;
+    }
+    let topology = topology();
+    let netns = netns(&topology);
+    let there = topology.node().run(add_link).unwrap();
+    let ipvs = topology.node().run(ipvs).unwrap();
+    let (true, Some(ipvs)) = (there, ipvs) else {
+        assert_eq!(leftovers::cleanup(&netns, options()).unwrap(), []);
+        return;
+    };
+    topology
+        .node()
+        .run(move || {
+            add_address(IPVS_LINK, IpAddr::from(CLUSTER_IP)).unwrap();
+            fs::write("/proc/sys/net/ipv4/vs/conntrack", "1").unwrap();
+            add_service(ipvs, CLUSTER_IP);
+            add_service(ipvs, OTHERS_IP);
+            assert_eq!(services().len(), 2);
+        })
+        .unwrap();
+    goes_without_a_gap(&topology, &netns);
     let left = topology.node().run(|| {
         let link = fs::read_to_string("/proc/thread-self/net/dev").unwrap();
         (services(), link.contains(IPVS_LINK))
@@ -272,4 +279,37 @@ fn what_mode_ipvs_left_goes_without_a_gap() {
         (vec![hex(OTHERS_IP)], false),
         "what is excluded stays"
     );
+}
+
+#[test]
+fn what_the_real_kube_proxy_left_goes_without_a_gap() {
+    let Some(programs) = kube_proxy::Programs::find() else {
+        // Only a guest has them all; here there is no IPVS for them to use.
+        return;
+    };
+    let topology = topology();
+    let netns = netns(&topology);
+    let kube_proxy = kube_proxy::KubeProxy::start(&programs, topology.node());
+    kube_proxy.until(|| {
+        let services = topology.node().run(services).unwrap();
+        services.contains(&hex(CLUSTER_IP))
+    });
+    kube_proxy.stop();
+    let chains = || programs.run(topology.node(), "iptables-save", &[]);
+    let sets = || programs.run(topology.node(), "ipset", &["list", "-n"]);
+    assert!(chains().contains("KUBE-SERVICES") && sets().contains("KUBE-CLUSTER-IP"));
+    goes_without_a_gap(&topology, &netns);
+    let left = topology.node().run(|| {
+        let link = fs::read_to_string("/proc/thread-self/net/dev").unwrap();
+        (services(), link.contains(IPVS_LINK))
+    });
+    assert_eq!(left.unwrap(), (Vec::new(), false));
+    let kubelets = ["KUBE-FIREWALL", "KUBE-KUBELET-CANARY", "KUBE-IPTABLES-HINT"];
+    for line in chains().lines().filter(|line| line.contains("KUBE-")) {
+        assert!(
+            kubelets.iter().any(|chain| line.contains(chain)),
+            "left: {line}"
+        );
+    }
+    assert_eq!(sets(), "");
 }

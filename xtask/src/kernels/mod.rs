@@ -5,6 +5,7 @@ mod catalogue;
 mod cpio;
 mod guest;
 mod job;
+mod kube_proxy;
 mod report;
 mod suite;
 mod vmlinux;
@@ -51,6 +52,9 @@ pub(crate) struct Args {
     /// A file or folder that the guest has as well, at the same path
     #[arg(long, value_name = "PATH", requires = "run")]
     file: Vec<PathBuf>,
+    /// The guest has the real kube-proxy as well, with iptables and ipset
+    #[arg(long, requires = "run")]
+    kube_proxy: bool,
     /// What is run prints KTAP, as kselftest's programs do
     #[arg(long, requires = "run")]
     ktap: bool,
@@ -207,6 +211,9 @@ fn given(args: &Args, kernels: Vec<Kernel>) -> Result<(Files, Vec<Boot>)> {
         paths.push(absolute(path)?);
     }
     paths.extend(built.paths());
+    if args.kube_proxy {
+        paths.push(kube_proxy::folder()?);
+    }
     let mut jobs = Vec::new();
     for (number, program) in args.run.iter().enumerate() {
         let path = if is_test(program) {
