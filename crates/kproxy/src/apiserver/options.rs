@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use serde_json::Value;
+
 /// The API's own encoding, asked for by default as kube-proxy does.
 pub const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 /// What every API server speaks.
@@ -43,6 +45,18 @@ const DEFAULT_QPS: f32 = 5.0;
 const DEFAULT_BURST: i32 = 10;
 
 impl ConnectionOptions {
+    /// Whether credentials come from a program that is yet to be started (`exec` in the kubeconfig).
+    #[must_use]
+    pub fn starts_programs(&self) -> bool {
+        let read = |path: &PathBuf| std::fs::read_to_string(path).ok();
+        let Some(text) = self.kubeconfig.as_ref().and_then(read) else {
+            return false;
+        };
+        let kubeconfig: Value = serde_saphyr::from_str(&text).unwrap_or_default();
+        let mut users = kubeconfig["users"].as_array().into_iter().flatten();
+        users.any(|entry| entry["user"]["exec"].is_object())
+    }
+
     /// Requests a second and at once; `None` is no limit.
     pub(super) fn rate(&self) -> Option<(f32, u32)> {
         if self.qps < 0.0 {

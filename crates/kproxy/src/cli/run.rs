@@ -110,12 +110,14 @@ impl Run {
     pub(super) fn run(self) -> Result<Exit, CliError> {
         self.proxy.warn();
         let netns = self.target.netns();
+        let starts_programs =
+            self.source == SourceSpec::Api && self.api.connection().starts_programs();
         // While this is the only thread.
         let begun = startup::begin(
             &netns,
             &startup::Plan {
                 settings: startup::Settings::default(),
-                confinement: self.privileges.confinement(&netns, false),
+                confinement: self.privileges.confinement(&netns, starts_programs),
                 leftovers: self.privileges.leftovers(),
             },
         )?;

@@ -4,7 +4,6 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
-use serde_json::Value;
 use svc_planner::Config;
 use svc_planner::config::{LocalDetector, LocalhostNodePorts, NodePortAddresses};
 use svc_planner::plan::Family;
@@ -62,17 +61,6 @@ impl KubeProxyConfiguration {
             exclude: exclude.filter_map(|range| address::cidr(range)).collect(),
             ..base
         }
-    }
-
-    /// Whether the credentials for the API server come from a program that is yet to be started.
-    #[must_use]
-    pub fn starts_programs(&self) -> bool {
-        let Ok(text) = std::fs::read_to_string(&self.client_connection.kubeconfig) else {
-            return false;
-        };
-        let kubeconfig: Value = serde_saphyr::from_str(&text).unwrap_or_default();
-        let mut users = kubeconfig["users"].as_array().into_iter().flatten();
-        users.any(|entry| entry["user"]["exec"].is_object())
     }
 
     /// Which Node this host is.

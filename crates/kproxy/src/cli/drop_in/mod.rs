@@ -183,7 +183,8 @@ fn run(matches: &ArgMatches, logs: &Logs) -> Result<Exit, CliError> {
     }
     let plan = startup::Plan {
         settings: complete.config.startup(),
-        confinement: privileges.confinement(&netns, complete.config.starts_programs()),
+        confinement: privileges
+            .confinement(&netns, complete.config.connection(None).starts_programs()),
         leftovers,
     };
     if given.is_on("init-only") {
