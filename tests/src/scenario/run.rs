@@ -9,7 +9,7 @@ use netns_lab::{Connection, Namespace, Topology, Transport, Verdict};
 use super::{
     expect::{Expected, Surroundings, Target},
     explained,
-    file::{Case, Family, NodeSpec, Scenario, Step},
+    file::{Case, Family, NodeSpec, Opened, Scenario, Step},
 };
 use crate::{confined::Confined, folder::Folder, listing, proxy::Proxy};
 
@@ -136,20 +136,24 @@ impl Running {
             Serving::Here(proxy) => judge_complaints(step, &proxy.sync()?, failures),
             Serving::Confined(proxy) => proxy.sync(&self.folder)?,
         }
-        for (name, opened) in &step.open {
-            let connection = self
-                .topology
-                .connect(&opened.from, opened.to.to, PATIENCE)?;
-            self.connections.insert(name.clone(), connection);
-        }
         let settled = Instant::now() + SETTLING;
+        // Some of its work the program puts off by a second or two, and does not say when it is done.
+        let may_wait = matches!(self.proxy, Serving::Confined(_));
+        let waits = || may_wait && Instant::now() < settled;
+        for (name, opened) in &step.open {
+            let connect = || {
+                let Opened { from, to } = opened;
+                self.topology.connect(from, to.to, PATIENCE)
+            };
+            let mut connection = connect();
+            while connection.is_err() && waits() {
+                connection = connect();
+            }
+            self.connections.insert(name.clone(), connection?);
+        }
         for case in &step.probes {
             let mut judged = self.probe(case);
-            // Some of its work the program puts off by a second or two, and does not say when it is done.
-            while matches!(self.proxy, Serving::Confined(_))
-                && judged.is_err()
-                && Instant::now() < settled
-            {
+            while judged.is_err() && waits() {
                 judged = self.probe(case);
             }
             if let Err(wrong) = judged {
