@@ -42,6 +42,7 @@ fn slice(name: &str, version: u16) -> Change {
 fn service(version: u16) -> Change {
     Change::Service(Service {
         name: object_name("web"),
+        uid: None,
         created: None,
         cluster_ips: [[10, 96, 0, 1].into()].into_iter().collect(),
         external_ips: [].into_iter().collect(),
