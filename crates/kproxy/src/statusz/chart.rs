@@ -8,8 +8,6 @@ use crate::proxy::PastTransaction;
 
 const WIDTH: f64 = 600.0;
 const HEIGHT: f64 = 120.0;
-/// Room above the bars for a line of text.
-const TOP: f64 = 16.0;
 /// Bars, so that one can be told from the next on a phone.
 const BARS: usize = 60;
 
@@ -22,9 +20,8 @@ pub(super) fn transactions<'t>(
     let total = |it: &PastTransaction| it.applied.plan + it.applied.encode + it.applied.commit;
     let longest = last.iter().map(|it| total(it)).max().unwrap_or_default();
     let mut svg = format!(
-        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"Time that the last \
-         transactions took\"><text x=\"0\" y=\"11\">{}</text>\
-         <line x1=\"0\" x2=\"{WIDTH}\" y1=\"{TOP}\" y2=\"{TOP}\" stroke=\"currentColor\" opacity=\".2\"/>",
+        "<p class=\"soft\">The longest took {}.</p><svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
+         preserveAspectRatio=\"none\" role=\"img\" aria-label=\"Time that the last transactions took\">",
         Took(longest)
     );
     let step = WIDTH / f64::from(u32::try_from(BARS).unwrap_or(1));
@@ -40,7 +37,7 @@ pub(super) fn transactions<'t>(
             ("encode", applied.encode),
             ("plan", applied.plan),
         ] {
-            let height = part(time, longest) * (HEIGHT - TOP);
+            let height = part(time, longest) * HEIGHT;
             y -= height;
             let _ = write!(
                 svg,
