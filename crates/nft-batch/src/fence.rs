@@ -27,6 +27,8 @@ pub struct Fence {
     /// While nobody listens: the generation when that began, moved on by our transactions. Else the
     /// one when the listener was opened. `None` before the first time.
     generation: Option<u32>,
+    /// The same without our transactions: all up to this one is known.
+    since: u32,
     listening: bool,
 }
 
@@ -50,6 +52,7 @@ impl Fence {
         let fence = Self {
             heard: Arc::clone(&heard),
             generation: None,
+            since: BROKEN,
             listening: false,
         };
         (fence, Ear(heard))
@@ -61,7 +64,9 @@ impl Fence {
     pub fn opened(&mut self, generation: u32) -> Option<u32> {
         self.listening = true;
         let before = self.generation.replace(generation);
-        before.filter(|before| *before != generation)
+        let since = core::mem::replace(&mut self.since, generation);
+        // Which of the transactions since then were ours, nobody knows.
+        before.filter(|before| *before != generation).map(|_| since)
     }
 
     /// Nobody listens from here on: what had arrived has been heard, and `generation` was read
@@ -70,6 +75,7 @@ impl Fence {
     pub fn closed(&mut self, generation: u32) -> Option<u32> {
         self.listening = false;
         let opened = self.generation.replace(generation);
+        self.since = generation;
         let heard = lock(&self.heard).last.take();
         let heard = match (heard, opened) {
             // Of a time before.
@@ -83,6 +89,7 @@ impl Fence {
     pub fn broke(&mut self) {
         self.listening = false;
         self.generation = Some(BROKEN);
+        self.since = BROKEN;
     }
 
     /// So many transactions of our own were committed.
@@ -173,7 +180,11 @@ mod tests {
         assert_eq!(fence.opened(2), None);
         assert_eq!(fence.closed(2), None, "nothing was heard, nothing happened");
         fence.committed(1);
-        assert_eq!(fence.opened(4), Some(3), "somebody else");
+        assert_eq!(
+            fence.opened(4),
+            Some(2),
+            "somebody else, before us or after"
+        );
         assert_eq!(fence.closed(5), Some(4), "somebody whom nobody heard");
         assert_eq!(fence.opened(5), None);
         assert!(!ear.hear(7, true), "one in between");

@@ -181,7 +181,7 @@ fn buffers_that_go_round_hold_what_was_put_in_last() {
             ring.1.notify_one();
         }
         let sent: Vec<Vec<Vec<u8>>> = sending.join().unwrap();
-        let fresh = NAMES.map(|names| {
+        let fresh: [Vec<Vec<u8>>; 3] = NAMES.map(|names| {
             let mut batch = Batch::default();
             fill(&mut batch, names);
             let messages = batch.seal();
