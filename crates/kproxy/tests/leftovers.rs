@@ -51,7 +51,10 @@ fn chains(program: &str) -> Vec<String> {
     let saved = run(program, &[], "");
     let chains = saved.lines().filter_map(|line| line.strip_prefix(':'));
     let names = chains.map(|line| line.split(' ').next().unwrap().to_owned());
-    names.filter(|name| name.starts_with("KUBE-")).collect()
+    let mut names: Vec<_> = names.filter(|name| name.starts_with("KUBE-")).collect();
+    // Tables come in the order in which they were used last.
+    names.sort_unstable();
+    names
 }
 
 #[test]
