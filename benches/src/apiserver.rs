@@ -2,8 +2,9 @@
 //! real one takes hours to be filled with, in protobuf, with all that real objects carry and no proxy
 //! reads.
 
+use core::net::SocketAddr;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::thread;
 
 use crate::cluster::Cluster;

@@ -1,8 +1,9 @@
 //! Events against the real kube-apiserver: a fault of a Service is the same on every node, and all
 //! nodes together write one event about it.
 
+use core::time::Duration;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::control_plane::{ControlPlane, Method, Request};
@@ -146,7 +147,8 @@ fn list(control: &ControlPlane) -> Result<Vec<Json>> {
 /// same as before, and given up when it is refused.
 #[test]
 fn failures_are_tried_again_and_refusals_given_up() -> Result<()> {
-    struct Fails(Arc<Mutex<Vec<(String, Result<Told, SinkError>)>>>);
+    type Answer = (String, Result<Told, SinkError>);
+    struct Fails(Arc<Mutex<Vec<Answer>>>);
     impl Sink for Fails {
         fn create(&mut self, event: &Event) -> Result<Told, SinkError> {
             let mut log = self.0.lock().unwrap_or_else(PoisonError::into_inner);

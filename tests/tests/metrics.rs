@@ -1,9 +1,10 @@
 //! Our metrics beside the real kube-proxy's: names, types, labels and buckets are the same, or
 //! docs/METRICS.md says that we have no such thing.
 
+use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::{

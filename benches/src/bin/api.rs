@@ -1,10 +1,11 @@
 //! Memory of the whole proxy with the objects of a large cluster, from an API server that makes them
 //! up: the peak of the first list and of programming it included.
 
+use core::net::SocketAddr;
 use core::time::Duration;
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::time::Instant;

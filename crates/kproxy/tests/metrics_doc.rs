@@ -8,11 +8,11 @@
 
 mod faulty;
 
+use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
 
 use faulty::{add, node, with_engine};
 use kproxy::apiserver::{ApiBoard, RequestFacts};

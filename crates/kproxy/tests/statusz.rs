@@ -240,6 +240,6 @@ fn until(mut done: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !done() {
         assert!(Instant::now() < deadline, "it never came");
-        thread::sleep(std::time::Duration::from_millis(20));
+        thread::sleep(core::time::Duration::from_millis(20));
     }
 }

@@ -235,14 +235,14 @@ fn main() -> Result<()> {
 fn report(what: &str, [theirs, ours]: [Traffic; 2], clients: [usize; 2]) -> Vec<String> {
     let each = |number: f64, clients: usize| number / clients as f64;
     let mut missed = Vec::new();
-    let figures: [(&str, fn(Traffic) -> f64); 2] =
-        [("bytes", Traffic::bytes), ("requests", |it| it.requests)];
+    let bytes = ("bytes", theirs.bytes(), ours.bytes());
+    let requests = ("requests", theirs.requests, ours.requests);
     println!(
         "{what}, {} kube-proxies and {} kproxies",
         clients[0], clients[1]
     );
-    for (figure, of) in figures {
-        let (theirs, ours) = (each(of(theirs), clients[0]), each(of(ours), clients[1]));
+    for (figure, theirs, ours) in [bytes, requests] {
+        let (theirs, ours) = (each(theirs, clients[0]), each(ours, clients[1]));
         let ratio = ours / theirs;
         let held = ratio <= BOUND;
         println!(

@@ -138,20 +138,17 @@ fn carry(near: TcpStream, far: TcpStream, carrying: &Arc<Carrying>) -> io::Resul
     let open = carrying.open.lock();
     open.unwrap_or_else(PoisonError::into_inner)
         .push(near.try_clone()?);
-    let sent = |carrying: &Carrying, bytes| carrying.sent.fetch_add(bytes, Ordering::Relaxed);
-    let received =
-        |carrying: &Carrying, bytes| carrying.received.fetch_add(bytes, Ordering::Relaxed);
-    let ways: [(TcpStream, TcpStream, fn(&Carrying, u64) -> u64); 2] = [
-        (near.try_clone()?, far.try_clone()?, sent),
-        (far, near, received),
-    ];
-    for (mut from, mut to, count) in ways {
+    let sent: fn(&Carrying) -> &AtomicU64 = |carrying| &carrying.sent;
+    let received: fn(&Carrying) -> &AtomicU64 = |carrying| &carrying.received;
+    let there = (near.try_clone()?, far.try_clone()?, sent);
+    for (mut from, mut to, count) in [there, (far, near, received)] {
         let carrying = Arc::clone(carrying);
         thread::Builder::new().spawn(move || {
             let mut buffer = vec![0; 64 << 10];
             // Either end may break the connection at any time.
             while let Ok(length @ 1..) = from.read(&mut buffer) {
-                count(&carrying, u64::try_from(length).unwrap_or_default());
+                let length64 = u64::try_from(length).unwrap_or_default();
+                count(&carrying).fetch_add(length64, Ordering::Relaxed);
                 if to
                     .write_all(buffer.get(..length).unwrap_or_default())
                     .is_err()

@@ -1,6 +1,6 @@
 //! The thread that writes events.
 
-use core::hash::{BuildHasher as _, Hash as _, Hasher as _};
+use core::hash::BuildHasher as _;
 use core::time::Duration;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -130,9 +130,8 @@ impl Worker {
 
     /// How long this node waits before it tells of a fault: of all nodes each for another time.
     fn delay(&self, name: &str) -> Duration {
-        let mut hasher = FixedState::default().build_hasher();
-        (&*self.options.node, name).hash(&mut hasher);
-        let part = u32::try_from(hasher.finish() >> 32).unwrap_or(u32::MAX);
+        let hash = FixedState::default().hash_one((&*self.options.node, name));
+        let part = u32::try_from(hash >> 32).unwrap_or(u32::MAX);
         self.options
             .jitter
             .mul_f64(f64::from(part) / f64::from(u32::MAX))

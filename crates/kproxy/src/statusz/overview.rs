@@ -212,10 +212,10 @@ fn fills(page: &mut Page, tables: &[(Family, Table)]) {
 fn fill(page: &mut Page, set: Option<&SetFill>, clients: Option<(u32, u32)>) {
     let rows = set
         .and_then(|set| set.rows)
-        .or(clients.map(|(clients, _)| clients));
+        .or_else(|| clients.map(|(clients, _)| clients));
     let room = set
         .and_then(|set| set.room)
-        .or(clients.map(|(_, room)| room));
+        .or_else(|| clients.map(|(_, room)| room));
     let number = |number: Option<u32>| {
         number.map_or_else(
             || "–".to_owned(),
