@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use crate::{arrows, kernels, policy, sh, test};
+use crate::{arrows, kernels, policy, sh, static_binary, test};
 
 /// Cheap checks first, the test suite last.
 pub(crate) fn run() -> Result<()> {
@@ -36,6 +36,7 @@ pub(crate) fn run() -> Result<()> {
         ])
         .env("RUSTDOCFLAGS", "-D warnings"),
     )?;
+    static_binary::run(&static_binary::Args::default())?;
     test::run(&test::Args::default())?;
     kernels::short()
 }

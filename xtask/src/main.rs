@@ -13,6 +13,7 @@ mod packages;
 mod policy;
 mod promtool;
 mod sh;
+mod static_binary;
 mod test;
 
 use clap::{Parser, Subcommand};
@@ -44,6 +45,8 @@ enum Task {
     NftVersions,
     /// A real etcd, kube-apiserver and kube-proxy, which some tests run beside kproxy
     ControlPlane(control_plane::Args),
+    /// Build kproxy as one static file, as in the image, and run it alone (as root)
+    Static(static_binary::Args),
     /// Compare kproxy with the real kube-proxy, probe by probe (as root)
     Differential(differential::Args),
     /// Boot other kernels and run the tests inside them
@@ -61,6 +64,7 @@ fn main() -> anyhow::Result<()> {
         Task::CheckPolicy => policy::check(),
         Task::NftVersions => nft_versions::run(),
         Task::ControlPlane(args) => control_plane::run(&args),
+        Task::Static(args) => static_binary::run(&args),
         Task::Differential(args) => differential::run(&args),
         Task::Kernels(args) => kernels::run(&args),
         Task::Fuzz(args) => fuzz::run(&args),
