@@ -92,7 +92,7 @@ fn lists_and_watches_tell_the_same_in_protobuf_and_json() -> Result<()> {
         skip(&missing.to_string());
         return Ok(());
     }
-    let mut control = ControlPlane::start()?;
+    let control = ControlPlane::start()?;
     let creations = objects().map(|(path, it)| Request::new(Method::Post, path).with(it));
     send(&control, &[namespace_request("shop")])?;
     send(&control, &creations)?;

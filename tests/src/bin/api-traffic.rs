@@ -195,7 +195,7 @@ impl Clients for KubeProxies {
 
 fn main() -> Result<()> {
     let cli = Cli::parse();
-    let mut control = ControlPlane::start()?;
+    let control = ControlPlane::start()?;
     fill(&control, cli.services)?;
     println!("{} Services × 10 endpoints, and one of 1,000", cli.services);
 
@@ -217,11 +217,11 @@ fn main() -> Result<()> {
     drop(one);
 
     let mut theirs = KubeProxies::start(&control, cli.kube_proxies)?;
-    let of_theirs = gone(&mut control, &mut theirs)?;
+    let of_theirs = gone(&control, &mut theirs)?;
     let counts = [theirs.count(), usize::from(cli.clients)];
     drop(theirs);
     let mut ours = Readers::start(&control, cli.clients)?;
-    let of_ours = gone(&mut control, &mut ours)?;
+    let of_ours = gone(&control, &mut ours)?;
     missed.extend(report("410 Gone at once", [of_theirs, of_ours], counts));
     ensure!(
         missed.is_empty() || cli.no_bounds,
@@ -283,7 +283,7 @@ fn updates(
 }
 
 /// What it takes when the server comes back and knows no client's version any more.
-fn gone(control: &mut ControlPlane, clients: &mut impl Clients) -> Result<Traffic> {
+fn gone(control: &ControlPlane, clients: &mut impl Clients) -> Result<Traffic> {
     clients.wait_for(&control.mark()?)?;
     let before = clients.traffic()?;
     let held: Vec<_> = clients.relays().into_iter().map(Relay::cut).collect();

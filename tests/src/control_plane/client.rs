@@ -12,8 +12,7 @@ use anyhow::{Context as _, Result, ensure};
 use netns_lab::{Namespace, NamespaceRef};
 use serde_json::Value as Json;
 
-/// Where the API server listens.
-const SERVER: &str = "https://127.0.0.1:6443";
+use super::SERVER;
 
 /// Names an object of the kinds that the proxies read, and Namespaces.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -229,7 +228,7 @@ impl Client {
         let _ = fs::remove_file(&output);
         writeln!(
             config,
-            "url = \"{SERVER}{}\"\nrequest = {method}",
+            "url = \"https://{SERVER}{}\"\nrequest = {method}",
             request.path
         )?;
         writeln!(config, "header = \"Authorization: Bearer {}\"", self.token)?;

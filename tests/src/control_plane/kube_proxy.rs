@@ -12,23 +12,14 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
-use kproxy::{
-    engine::TABLE,
-    lower::{key_bytes, nf_family},
-};
 use netns_lab::{Namespace, NamespaceRef};
-use nft_batch::{Connection, Errno, EventError, Events};
-use nl_codec::nft::{Elem, Value};
+use nft_batch::{Connection, EventError, Events};
 use serde_json::{Value as Json, json};
-use svc_planner::plan::{Family, Key, KeyType};
+use svc_planner::plan::{Family, Key};
 
-use super::{ControlPlane, find, relay::Relay};
+use super::{ControlPlane, RELAYED, find, marker::has_row, relay::Relay};
 use crate::{folder::Folder, program::Program};
 
-/// Where the API server listens.
-const SERVER: &str = "127.0.0.1:6443";
-/// Where a node finds it: a port that no host of a scenario answers on.
-const RELAYED: &str = "127.0.0.1:16443";
 /// Where kube-proxy serves its metrics.
 const METRICS: &str = "127.0.0.1:10249";
 /// kube-proxy's map of frontends that have endpoints.
@@ -68,10 +59,7 @@ impl KubeProxy {
     /// When it is missing or cannot be started.
     pub fn start(control: &ControlPlane, node: &Namespace, settings: Settings) -> Result<Self> {
         let folder = Folder::new()?;
-        let relay = Relay::start(
-            (node, RELAYED.parse()?),
-            (control.namespace(), SERVER.parse()?),
-        )?;
+        let relay = control.relay_to(node)?;
         let program = launch(node, &settings, &folder)?;
         Ok(Self {
             program,
@@ -113,7 +101,8 @@ impl KubeProxy {
         loop {
             let mut there = true;
             for (family, key) in frontends {
-                there &= self.has_frontend(*family, key)?;
+                let row = has_row(&mut self.connection, FRONTENDS, *family, key)?;
+                there &= row;
             }
             if there {
                 return Ok(());
@@ -144,19 +133,6 @@ impl KubeProxy {
         );
         self.program = launch(node, &self.settings, &self.folder)?;
         Ok(())
-    }
-
-    fn has_frontend(&mut self, family: Family, key: &Key) -> Result<bool> {
-        let bytes = key_bytes(family, KeyType::Frontend, key).context("a key of the family")?;
-        let key = Elem::new(Value::new(bytes.as_slice()));
-        let found = self
-            .connection
-            .element(nf_family(family), TABLE, FRONTENDS, &key, |_| ());
-        match found {
-            Ok(found) => Ok(found.is_some()),
-            Err(error) if error.errno() == Some(Errno::ENOENT) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
     }
 
     /// Sum of a metric over its labels; `None` if it has no value yet.

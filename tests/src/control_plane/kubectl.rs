@@ -12,10 +12,7 @@ use anyhow::{Context as _, Result, ensure};
 use netns_lab::{Namespace, NamespaceRef};
 use serde_json::{Value as Json, json};
 
-use super::find;
-
-/// Where the API server listens.
-const SERVER: &str = "127.0.0.1:6443";
+use super::{SERVER, find};
 
 /// See the module.
 #[derive(Debug)]

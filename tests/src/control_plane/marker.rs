@@ -11,11 +11,17 @@ use core::{
     sync::atomic::{AtomicU16, Ordering},
 };
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
+use kproxy::{
+    engine::TABLE,
+    lower::{key_bytes, nf_family},
+};
+use nft_batch::{Connection, Errno};
+use nl_codec::nft::{Elem, Value};
 use serde_json::json;
 use svc_planner::{
     object::Protocol,
-    plan::{Family, Key},
+    plan::{Family, Key, KeyType},
 };
 
 use super::client::{Client, Method, Request};
@@ -80,5 +86,22 @@ impl Marker {
             (Family::Ipv4, frontend(four?)),
             (Family::Ipv6, frontend(six?)),
         ])
+    }
+}
+
+/// Whether a map of frontends has a row.
+pub(super) fn has_row(
+    connection: &mut Connection,
+    map: &str,
+    family: Family,
+    key: &Key,
+) -> Result<bool> {
+    let bytes = key_bytes(family, KeyType::Frontend, key).context("a key of the family")?;
+    let key = Elem::new(Value::new(bytes.as_slice()));
+    match connection.element(nf_family(family), TABLE, map, &key, |_| ()) {
+        Ok(found) => Ok(found.is_some()),
+        // No such table, or no such map.
+        Err(error) if error.errno() == Some(Errno::ENOENT) => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }

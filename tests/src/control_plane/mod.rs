@@ -9,27 +9,35 @@
 //! No link joins the two: a relay carries kube-proxy's connections, so that the node is wired as it
 //! is for ours. Nothing else runs: no controller makes slices, no kubelet makes Nodes.
 
+mod account;
+mod audit;
 mod client;
+mod etcd;
+mod kproxy_program;
 mod kube_proxy;
 mod kubectl;
 mod marker;
 mod relay;
+mod server;
 
+pub use account::Token;
+pub use audit::{Audit, Entry};
 pub use client::{Client, Key, Method, Request, Response};
+pub use kproxy_program::KproxyProgram;
 pub use kube_proxy::{KubeProxy, Settings};
 pub use kubectl::Kubectl;
 pub(crate) use marker::NAMESPACE as MARKER_NAMESPACE;
 pub use relay::{Carried, Held, Relay};
+pub use server::Options;
 
-use core::time::Duration;
+use core::net::SocketAddr;
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::Command,
-    time::Instant,
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use netns_lab::Namespace;
 use serde_json::{Value as Json, json};
 use svc_planner::plan::{Family, Key as RowKey};
@@ -40,21 +48,22 @@ use crate::{folder::Folder, program::Program};
 
 /// Ranges of ClusterIPs; the ClusterIPs of all scenarios are in them.
 pub const SERVICE_CIDRS: [&str; 2] = ["172.30.0.0/16", "fd00:10:96::/64"];
-/// How long a program may take to start, or the API server to answer.
-const PATIENCE: Duration = Duration::from_secs(120);
 /// The user that everything here is.
 const TOKEN: &str = "only-reachable-in-a-private-namespace";
-/// An address that the API server may advertise.
-const ADVERTISED: &str = "198.51.100.1";
+/// Where the API server listens.
+const SERVER: &str = "127.0.0.1:6443";
+/// Where a node finds it: a port that no host of a scenario answers on.
+pub const RELAYED: &str = "127.0.0.1:16443";
 
 /// etcd and kube-apiserver, both gone when dropped.
 #[derive(Debug)]
 pub struct ControlPlane {
     client: Client,
     marker: Marker,
+    options: Options,
     // Dropped in this order: the API server before what it talks to.
-    api: Program,
-    _etcd: Program,
+    api: Mutex<Program>,
+    etcd: Mutex<Program>,
     namespace: Namespace,
     folder: Folder,
 }
@@ -76,27 +85,132 @@ impl ControlPlane {
     /// # Errors
     /// When a program is missing or does not become ready.
     pub fn start() -> Result<Self> {
+        Self::start_with(Options::default())
+    }
+
+    /// As [`ControlPlane::start`], set up otherwise.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn start_with(options: Options) -> Result<Self> {
         let folder = Folder::new()?;
         let namespace = Namespace::new("control plane")?;
-        let etcd = start_etcd(&namespace, folder.path())?;
-        make_keys(folder.path())?;
+        let etcd = etcd::start(&namespace, folder.path())?;
+        server::make_keys(folder.path())?;
         fs::write(
             folder.path().join("tokens.csv"),
             format!("{TOKEN},admin,1,\"system:masters\"\n"),
         )?;
-        let mut api = start_api_server(&namespace, folder.path())?;
+        let mut api = server::start(&namespace, folder.path(), options)?;
         let client = Client::new(&namespace, folder.path(), TOKEN)?;
-        wait_until_ready(&client, &mut api)?;
+        server::wait_until_ready(&client, &mut api)?;
         let created = client.send_one(&namespace_request(MARKER_NAMESPACE))?;
         ensure!(created.is_ok(), "create a namespace: {}", created.message());
         Ok(Self {
             client,
             marker: Marker::default(),
-            api,
-            _etcd: etcd,
+            options,
+            api: Mutex::new(api),
+            etcd: Mutex::new(etcd),
             namespace,
             folder,
         })
+    }
+
+    /// Kills the API server, as a crash would.
+    ///
+    /// # Errors
+    /// When it cannot be killed.
+    pub fn kill_api(&self) -> Result<()> {
+        held(&self.api).kill()?;
+        Ok(())
+    }
+
+    /// Starts the API server that has ended, with the same certificate and keys.
+    ///
+    /// # Errors
+    /// When it does not become ready.
+    pub fn start_api(&self) -> Result<()> {
+        let mut api = held(&self.api);
+        *api = server::start(&self.namespace, self.folder.path(), self.options)?;
+        server::wait_until_ready(&self.client, &mut api)
+    }
+
+    /// Ends the API server and starts it again on what etcd holds: its caches begin anew.
+    ///
+    /// # Errors
+    /// When it does not become ready.
+    pub fn restart_api(&self) -> Result<()> {
+        held(&self.api).stop()?;
+        self.start_api()
+    }
+
+    /// Kills etcd; what was written stays.
+    ///
+    /// # Errors
+    /// When it cannot be killed.
+    pub fn kill_etcd(&self) -> Result<()> {
+        held(&self.etcd).kill()?;
+        Ok(())
+    }
+
+    /// Starts the etcd that was killed.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start_etcd(&self) -> Result<()> {
+        *held(&self.etcd) = etcd::start(&self.namespace, self.folder.path())?;
+        Ok(())
+    }
+
+    /// Has etcd forget every revision but the last.
+    ///
+    /// # Errors
+    /// When it refuses.
+    pub fn compact_etcd(&self) -> Result<()> {
+        etcd::compact(&self.namespace)
+    }
+
+    /// Lets a node reach the API server.
+    ///
+    /// # Errors
+    /// When its port is taken there.
+    pub fn relay_to(&self, node: &Namespace) -> Result<Relay> {
+        let (near, far): (SocketAddr, SocketAddr) = (RELAYED.parse()?, SERVER.parse()?);
+        Relay::start((node, near), (&self.namespace, far))
+    }
+
+    /// Certificate of the API server, which it signed itself.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn certificate(&self) -> Result<String> {
+        let path = self.folder.path().join("certificates/apiserver.crt");
+        fs::read_to_string(&path).with_context(|| path.display().to_string())
+    }
+
+    /// What the API server was asked.
+    ///
+    /// # Errors
+    /// When it keeps no record.
+    pub fn audit(&self) -> Result<Audit> {
+        Audit::read(&self.folder.path().join(server::AUDIT))
+    }
+
+    /// A token of a service account, as its kubelet would ask for one.
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub fn token(&self, namespace: &str, account: &str) -> Result<Token> {
+        Token::request(&self.client, namespace, account)
+    }
+
+    /// Makes a token worthless.
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub fn revoke(&self, token: &Token) -> Result<()> {
+        token.revoke(&self.client)
     }
 
     /// kubectl, as an administrator.
@@ -119,7 +233,7 @@ impl ControlPlane {
         &self.namespace
     }
 
-    /// A kubeconfig for a server that is reached at `address`.
+    /// A kubeconfig for a server that is reached at `address`, for an administrator.
     #[must_use]
     pub fn kubeconfig(address: &str) -> Json {
         json!({
@@ -140,21 +254,15 @@ impl ControlPlane {
         self.marker.advance(&self.client)
     }
 
-    /// Ends the API server and starts it again on what etcd holds: its caches begin anew.
-    ///
-    /// # Errors
-    /// When it does not become ready.
-    pub fn restart_api(&mut self) -> Result<()> {
-        self.api.stop()?;
-        self.api = start_api_server(&self.namespace, self.folder.path())?;
-        wait_until_ready(&self.client, &mut self.api)
-    }
-
     /// Where their files are.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
+}
+
+fn held(program: &Mutex<Program>) -> MutexGuard<'_, Program> {
+    program.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Creates a Namespace.
@@ -167,90 +275,4 @@ pub fn namespace_request(name: &str) -> Request {
 
 fn find(name: &str) -> Result<PathBuf> {
     program(name).with_context(|| format!("no {name}: run `cargo xtask control-plane build`"))
-}
-
-fn start_etcd(namespace: &Namespace, folder: &Path) -> Result<Program> {
-    let (clients, peers) = ("http://127.0.0.1:2379", "http://127.0.0.1:2380");
-    let mut command = Command::new(find("etcd")?);
-    command
-        .arg("--data-dir")
-        .arg(folder.join("etcd"))
-        .args(["--listen-client-urls", clients])
-        .args(["--advertise-client-urls", clients])
-        .args(["--listen-peer-urls", peers])
-        .args(["--unsafe-no-fsync", "--log-level", "warn"]);
-    Program::start(namespace, command, &folder.join("etcd.log"))
-}
-
-fn start_api_server(namespace: &Namespace, folder: &Path) -> Result<Program> {
-    let mut command = Command::new(find("kube-apiserver")?);
-    let path = |option: &str, file: &str| format!("{option}={}", folder.join(file).display());
-    command
-        .args([
-            "--etcd-servers=http://127.0.0.1:2379",
-            "--secure-port=6443",
-            "--bind-address=127.0.0.1",
-            "--authorization-mode=AlwaysAllow",
-            "--service-account-issuer=https://kubernetes.default.svc",
-            "--disable-admission-plugins=ServiceAccount",
-            // The scenarios' node ports are those of kube-proxy's own tests.
-            "--service-node-port-range=1-65535",
-            // As kubeadm does: init containers that write sysctls are privileged.
-            "--allow-privileged=true",
-            "--profiling=false",
-        ])
-        .arg(format!("--advertise-address={ADVERTISED}"))
-        .arg(format!(
-            "--service-cluster-ip-range={}",
-            SERVICE_CIDRS.join(",")
-        ))
-        .arg(path("--cert-dir", "certificates"))
-        .arg(path("--token-auth-file", "tokens.csv"))
-        .arg(path("--service-account-key-file", "accounts.pub"))
-        .arg(path("--service-account-signing-key-file", "accounts.key"));
-    Program::start(namespace, command, &folder.join("kube-apiserver.log"))
-}
-
-/// A key pair for service accounts, of which there are none.
-fn make_keys(folder: &Path) -> Result<()> {
-    let (private, public) = (folder.join("accounts.key"), folder.join("accounts.pub"));
-    let mut make = Command::new("openssl");
-    make.args([
-        "genpkey",
-        "-algorithm",
-        "EC",
-        "-pkeyopt",
-        "ec_paramgen_curve:P-256",
-        "-out",
-    ]);
-    let mut extract = Command::new("openssl");
-    extract
-        .args(["pkey", "-pubout", "-in"])
-        .arg(&private)
-        .arg("-out");
-    for (mut command, file) in [(make, &private), (extract, &public)] {
-        let output = command.arg(file).output().context("start openssl")?;
-        ensure!(
-            output.status.success(),
-            "openssl: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-    }
-    Ok(())
-}
-
-fn wait_until_ready(client: &Client, api: &mut Program) -> Result<()> {
-    let deadline = Instant::now() + PATIENCE;
-    while Instant::now() < deadline {
-        if let Some(status) = api.ended()? {
-            bail!("kube-apiserver ended, {status}:\n{}", api.tail()?);
-        }
-        // curl itself waits until the port is open.
-        if client.get("/readyz").is_ok_and(|reply| reply.code == 200) {
-            return Ok(());
-        }
-        // It tells nobody when it is ready.
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    bail!("kube-apiserver is not ready:\n{}", api.tail()?)
 }

@@ -40,6 +40,8 @@ struct Carrying {
     sent: AtomicU64,
     received: AtomicU64,
     connections: AtomicU64,
+    /// Connections asked for, also in vain.
+    attempts: AtomicU64,
     /// The clients' ends, to break them.
     open: Mutex<Vec<TcpStream>>,
     /// Held: new connections wait.
@@ -73,10 +75,12 @@ impl Relay {
                     if stop.load(Ordering::Relaxed) {
                         return;
                     }
-                    drop(counted.gate.lock());
+                    counted.attempts.fetch_add(1, Ordering::Relaxed);
+                    let gate = counted.gate.lock();
                     // A connection that fails is the client's to try again.
                     let _ = accepted
                         .and_then(|near| carry(near, TcpStream::connect(server)?, &counted));
+                    drop(gate);
                 }
             })
             .context("start a thread")?;
@@ -98,6 +102,12 @@ impl Relay {
             received: count(&self.carrying.received),
             connections: count(&self.carrying.connections),
         }
+    }
+
+    /// How many connections were asked for so far, also while nobody listened.
+    #[must_use]
+    pub fn attempts(&self) -> u64 {
+        self.carrying.attempts.load(Ordering::Relaxed)
     }
 
     /// Breaks all connections; new ones wait until what is returned is dropped.

@@ -1,7 +1,9 @@
 //! What `deploy/` holds: read here, applied and run by `tests/deploy/`.
 
+mod install;
 mod queries;
 
+pub use install::{Installed, KUBEADM, Kind, install};
 pub use queries::{Queries, exposed, rules};
 
 use std::path::{Path, PathBuf};

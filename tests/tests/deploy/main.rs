@@ -1,9 +1,14 @@
-//! `deploy/`: accepted by the real API server, and alerts that fire.
+//! `deploy/`: accepted by the real API server, sufficient, least, and at work.
 
 mod alerts;
+mod lifecycle;
 mod manifests;
+mod roles;
+mod stage;
 
-use e2e::control_plane::ControlPlane;
+use std::path::PathBuf;
+
+use e2e::{control_plane::ControlPlane, pod::Programs};
 use test_support::{control_plane::program, skip};
 
 /// Whether the real programs are there.
@@ -17,4 +22,11 @@ fn have_programs() -> bool {
         skip(missing);
     }
     missing.is_none()
+}
+
+fn programs() -> Programs {
+    Programs {
+        kproxy: PathBuf::from(env!("CARGO_BIN_EXE_kproxy-under-test")),
+        sandbox: PathBuf::from(env!("CARGO_BIN_EXE_pod-sandbox")),
+    }
 }

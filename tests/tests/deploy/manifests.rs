@@ -3,7 +3,11 @@
 use std::fs;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::{control_plane::ControlPlane, deploy::path, pod::PodSpec};
+use e2e::{
+    control_plane::ControlPlane,
+    deploy::{KUBEADM, path},
+    pod::PodSpec,
+};
 use serde_json::Value as Json;
 use test_support::control_plane::{MODULES, file};
 
@@ -36,9 +40,6 @@ const KUSTOMIZATIONS: [(&str, &[&str]); 3] = [
         &["ConfigMap", "PodMonitor", "PrometheusRule", "Service"],
     ),
 ];
-
-/// What kubeadm 1.37.2 installs for kube-proxy, as it printed it itself.
-const KUBEADM: &str = include_str!("../../deploy/kubeadm-1.37.yaml");
 
 #[test]
 fn the_api_server_takes_all_of_it_without_a_warning() -> Result<()> {
