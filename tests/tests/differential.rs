@@ -30,7 +30,7 @@ fn kube_proxy_decides_the_same() -> Result<()> {
         (&SELECTION, RANDOM)
     };
     let names: Vec<_> = names.iter().map(|&name| name.to_owned()).collect();
-    let mut campaign = Campaign::start()?;
+    let mut campaign = Campaign::start(None)?;
     campaign.scenarios(&scenario_files(&names)?);
     campaign.random(random, 1);
     campaign.finish(long)

@@ -21,6 +21,10 @@ struct Cli {
     /// All scenario files; then a row of docs/DIFFERENCES.md that excuses nothing is a failure
     #[arg(long)]
     all: bool,
+    /// Both proxies watch the API server, ours as a program (otherwise ours reads copies of what is
+    /// there, in this process)
+    #[arg(long)]
+    api: bool,
 }
 
 fn main() -> Result<()> {
@@ -32,7 +36,13 @@ fn main() -> Result<()> {
     } else {
         scenario_files(&cli.scenario)?
     };
-    let mut campaign = Campaign::start()?;
+    let kproxy = if cli.api {
+        // Built beside this one: see xtask.
+        Some(std::env::current_exe()?.with_file_name("kproxy-under-test"))
+    } else {
+        None
+    };
+    let mut campaign = Campaign::start(kproxy)?;
     campaign.scenarios(&files);
     campaign.random(cli.random, cli.seed);
     campaign.finish(cli.all)

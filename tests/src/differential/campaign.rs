@@ -25,6 +25,7 @@ const FAMILIES: [Family; 2] = [Family::Ipv4, Family::Ipv6];
 #[derive(Debug)]
 pub struct Campaign {
     control: ControlPlane,
+    kproxy: Option<PathBuf>,
     excuses: Excuses,
     compared: usize,
     excused: usize,
@@ -32,12 +33,14 @@ pub struct Campaign {
 }
 
 impl Campaign {
-    /// Starts a control plane.
+    /// Starts a control plane. With the program `kproxy`, both proxies watch its API server; else
+    /// ours reads copies of what is there.
     ///
     /// # Errors
     /// When it does not start, or docs/DIFFERENCES.md is malformed.
-    pub fn start() -> Result<Self> {
+    pub fn start(kproxy: Option<PathBuf>) -> Result<Self> {
         Ok(Self {
+            kproxy,
             excuses: Excuses::read()?,
             control: ControlPlane::start()?,
             compared: 0,
@@ -67,7 +70,7 @@ impl Campaign {
             );
             return Ok(());
         }
-        let report = run(&self.control, &trial, &self.excuses)?;
+        let report = self.run(&trial)?;
         println!(
             "{} ({family}): {} compared, {} excused, {} differ, {} objects refused, {:.1} s",
             trial.name,
@@ -155,7 +158,11 @@ impl Campaign {
     }
 
     fn one(&self, history: &History, family: Family) -> Result<Report> {
-        run(&self.control, &history.trial(family)?, &self.excuses)
+        self.run(&history.trial(family)?)
+    }
+
+    fn run(&self, trial: &Trial) -> Result<Report> {
+        run(&self.control, self.kproxy.as_deref(), trial, &self.excuses)
     }
 
     const fn count(&mut self, report: &Report) {

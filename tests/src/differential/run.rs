@@ -3,6 +3,7 @@
 use core::time::Duration;
 use std::{
     collections::{BTreeMap, HashMap},
+    path::Path,
     thread,
 };
 
@@ -17,7 +18,7 @@ use super::{
     trial::{Check, Trial, TrialStep},
 };
 use crate::{
-    control_plane::{ControlPlane, KubeProxy, Settings},
+    control_plane::{ControlPlane, KproxyProgram, KubeProxy, Settings},
     folder::Folder,
     proxy::Proxy,
     scenario::DetectLocalMode,
@@ -60,17 +61,33 @@ struct Running<'a> {
     theirs: Side,
     ours: Side,
     kube_proxy: KubeProxy,
-    kproxy: Proxy,
+    kproxy: Ours,
     report: Report,
+}
+
+/// Our side, and where it has its objects from.
+enum Ours {
+    /// A folder, into which the API server's objects are copied.
+    Folder(Box<Proxy>),
+    /// The API server itself, as kube-proxy.
+    Api(Box<KproxyProgram>),
 }
 
 /// Runs it.
 ///
+/// With the program `kproxy`, both proxies watch the API server; else ours reads copies of what
+/// is there.
+///
 /// # Errors
 /// When something other than a probe fails: the laboratory, one of the programs, a manifest.
-pub fn run(control: &ControlPlane, trial: &Trial, excuses: &Excuses) -> Result<Report> {
+pub fn run(
+    control: &ControlPlane,
+    kproxy: Option<&Path>,
+    trial: &Trial,
+    excuses: &Excuses,
+) -> Result<Report> {
     let mut cluster = Cluster::new(control);
-    let report = run_in(&mut cluster, control, trial, excuses);
+    let report = run_in(&mut cluster, control, kproxy, trial, excuses);
     // Also when it failed: the next trial finds nothing of this one.
     let refused = cluster.clear()?;
     let mut report = report?;
@@ -81,6 +98,7 @@ pub fn run(control: &ControlPlane, trial: &Trial, excuses: &Excuses) -> Result<R
 fn run_in(
     cluster: &mut Cluster<'_>,
     control: &ControlPlane,
+    kproxy: Option<&Path>,
     trial: &Trial,
     excuses: &Excuses,
 ) -> Result<Report> {
@@ -90,12 +108,18 @@ fn run_in(
     cluster.apply(first)?;
     cluster.read_back(&folder)?;
     let (theirs, ours) = (Side::new(trial)?, Side::new(trial)?);
-    let kproxy = Proxy::start(
-        ours.topology.node(),
-        folder.path(),
-        &trial.node,
-        trial.family,
-    )?;
+    let node = ours.topology.node();
+    let kproxy = match kproxy {
+        Some(program) => {
+            let arguments = arguments(trial);
+            let started = KproxyProgram::start(control, node, program, &arguments)?;
+            Ours::Api(Box::new(started))
+        }
+        None => {
+            let started = Proxy::start(node, folder.path(), &trial.node, trial.family)?;
+            Ours::Folder(Box::new(started))
+        }
+    };
     let kube_proxy = KubeProxy::start(control, theirs.topology.node(), settings(trial))?;
     let mut running = Running {
         control,
@@ -148,6 +172,40 @@ fn settings(trial: &Trial) -> Settings {
         configuration,
         ..Settings::default()
     }
+}
+
+/// The same as arguments of ours.
+fn arguments(trial: &Trial) -> Vec<String> {
+    let node = &trial.node;
+    let mut arguments = vec![
+        format!("--node-name={}", node.name),
+        "--min-sync-period=0s".to_owned(),
+    ];
+    if node.masquerade_all {
+        arguments.push("--masquerade-all".to_owned());
+    }
+    if let Some(cidr) = &node.cluster_cidr {
+        arguments.push(format!("--cluster-cidr={cidr}"));
+    }
+    if let Some(mode) = node.detect_local_mode {
+        arguments.push(format!("--detect-local-mode={}", mode.name()));
+    }
+    if let Some(interface) = &node.detect_local_interface {
+        let option = match node.detect_local_mode {
+            Some(DetectLocalMode::InterfaceNamePrefix) => "--pod-interface-name-prefix",
+            _ => "--pod-bridge-interface",
+        };
+        arguments.push(format!("{option}={interface}"));
+    }
+    if !node.node_port_addresses.is_empty() {
+        let addresses = node.node_port_addresses.join(",");
+        arguments.push(format!("--nodeport-addresses={addresses}"));
+    }
+    if node.localhost_node_ports {
+        let gate = "--feature-gates=KubeProxyNFTablesLocalhostNodePorts=true";
+        arguments.push(gate.to_owned());
+    }
+    arguments
 }
 
 impl Side {
@@ -248,7 +306,12 @@ impl Running<'_> {
 
     /// Waits until both have programmed everything.
     fn settle(&mut self) -> Result<()> {
-        self.kproxy.sync()?;
+        match &mut self.kproxy {
+            Ours::Folder(proxy) => {
+                proxy.sync()?;
+            }
+            Ours::Api(program) => program.settle(self.control)?,
+        }
         self.kube_proxy
             .settle(self.control, self.theirs.topology.node())
     }
