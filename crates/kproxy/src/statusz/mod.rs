@@ -4,7 +4,7 @@
 //! reader prefers. What is planned is asked of the loop ([`crate::proxy::Window`]), pages are written on a
 //! thread of their own: neither syncs nor health checks wait for somebody who looks.
 //!
-//! Names come from the API and are hostile until [`Escaped`](html::Escaped).
+//! Names come from the API and are hostile until `Escaped`.
 
 mod chart;
 mod html;
