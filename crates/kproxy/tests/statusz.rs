@@ -47,7 +47,9 @@ fn it_shows_services_with_search_pages_and_nothing_that_is_markup() {
         assert!(found.contains("11 of 203 rows"), "{found}");
         let found = site.page("/statusz/services?q=10.96.0.10");
         assert!(
-            found.contains("1 of 203 rows") && found.contains("default/web"),
+            found.contains("2 of 203 rows")
+                && found.contains("default/web")
+                && found.contains("default/rival"),
             "{found}"
         );
         let empty = site.page("/statusz/services?only=empty&q=web");
