@@ -12,7 +12,7 @@ use e2e::{
     differential::Cluster,
     takeover::World,
 };
-use kproxy::apiserver::{ApiBoard, RequestFacts};
+use kproxy::apiserver::{ApiBoard, Asked, RequestFacts};
 use kproxy::engine::{Engine, Netns, Saver};
 use kproxy::health::Health;
 use kproxy::listeners::{Ask, Reply};
@@ -131,7 +131,7 @@ fn ours(node: &Namespace) -> Result<String> {
             listeners: Arc::default(),
             skipped: Arc::default(),
             events: None,
-            api: Some((RequestFacts::default(), ApiBoard::default())),
+            api: Some((requests(), ApiBoard::default())),
         };
         let pages = MetricsSite::new(sources.registry()).pages();
         let ask = Ask {
@@ -145,6 +145,21 @@ fn ours(node: &Namespace) -> Result<String> {
             Reply::Later(_) => anyhow::bail!("not told at once"),
         }
     })?
+}
+
+/// Facts of one request: before the first one there are no series.
+fn requests() -> RequestFacts {
+    let facts = RequestFacts::default();
+    let asked = Asked {
+        method: "GET",
+        host: "192.0.2.1:6443",
+    };
+    facts.waited(&asked, Duration::ZERO);
+    facts.answered(&asked, "200", Duration::from_millis(3));
+    facts.sent(&asked, 0);
+    facts.received(&asked, 100);
+    facts.plugin_called("no_error", 0);
+    facts
 }
 
 fn families(scrape: &str) -> Result<BTreeMap<String, Family>> {

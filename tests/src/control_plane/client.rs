@@ -6,6 +6,7 @@ use std::{
     io::Write as _,
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    sync::{Mutex, PoisonError},
 };
 
 use anyhow::{Context as _, Result, ensure};
@@ -64,6 +65,8 @@ pub struct Client {
     namespace: NamespaceRef,
     folder: PathBuf,
     token: String,
+    /// Answers of one list of requests at a time are in the folder.
+    turn: Mutex<()>,
 }
 
 impl Key {
@@ -166,6 +169,7 @@ impl Client {
             namespace: namespace.handle(),
             folder,
             token: token.to_owned(),
+            turn: Mutex::new(()),
         })
     }
 
@@ -194,6 +198,7 @@ impl Client {
         if requests.is_empty() {
             return Ok(Vec::new());
         }
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let mut config = String::new();
         for (number, request) in requests.iter().enumerate() {
             self.describe(number, request, &mut config)?;

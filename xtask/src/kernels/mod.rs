@@ -116,40 +116,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// The short form for every landing: nft-selftest on the kernels that must be had. A kernel that
-/// cannot be fetched is skipped by name, whatever the reason: mirrors come and go, and the full form
-/// is there to fail.
-pub(crate) fn short() -> Result<()> {
-    prepare()?;
-    let mut catalogue = Catalogue::open(false)?;
-    let mut boots = Vec::new();
-    let suite = Suite::build(false)?;
-    for prefix in SHORT {
-        match catalogue.provide(prefix) {
-            Ok(Some(kernel)) => boots.push(Boot {
-                kernel,
-                about: "",
-                machine: Machine::default(),
-                jobs: suite.jobs(),
-            }),
-            Ok(None) => println!("{prefix} skipped: no package on the mirrors"),
-            Err(error) => println!("{prefix} skipped: {error:#}"),
-        }
-    }
-    let files = Files::pack(&suite.paths())?;
-    let reports = boot(&boots, &files, 1)?;
-    let shown = boots.iter().zip(&reports);
-    let bad: Vec<_> = shown
-        .filter(|(boot, report)| !show(boot, report, false))
-        .map(|(boot, _)| boot.kernel.release.as_str())
-        .collect();
-    ensure!(bad.is_empty(), "failed: {}", bad.join(", "));
-    Ok(())
-}
-
-/// Series of the short form.
-const SHORT: [&str; 2] = ["6.1.", "6.12."];
-
 /// Series before kproxy's first, on which it must say so.
 const TOO_OLD: &str = "5.10.";
 /// The series that is booted without IPv6, too.

@@ -115,25 +115,30 @@ impl RequestFacts {
             .map_or(0, |counter| counter.get())
     }
 
-    pub(super) fn answered(&self, request: &Asked<'_>, code: &str, took: Duration) {
+    /// Notes an answer, or none: its `code`, and how long it took.
+    pub fn answered(&self, request: &Asked<'_>, code: &str, took: Duration) {
         let labels = request_labels(code, request.method, request.host);
         self.requests.get_or_create(&labels).inc();
         observe(&self.durations, request, took.as_secs_f64());
     }
 
-    pub(super) fn waited(&self, request: &Asked<'_>, time: Duration) {
+    /// Notes how long a request waited for its turn.
+    pub fn waited(&self, request: &Asked<'_>, time: Duration) {
         observe(&self.waits, request, time.as_secs_f64());
     }
 
-    pub(super) fn sent(&self, request: &Asked<'_>, bytes: usize) {
+    /// Notes the length of a request's body.
+    pub fn sent(&self, request: &Asked<'_>, bytes: usize) {
         observe(&self.sent, request, size(bytes));
     }
 
-    pub(super) fn received(&self, request: &Asked<'_>, bytes: usize) {
+    /// Notes the length of an answer's body.
+    pub fn received(&self, request: &Asked<'_>, bytes: usize) {
         observe(&self.received, request, size(bytes));
     }
 
-    pub(super) fn plugin_called(&self, status: &str, code: i32) {
+    /// Notes a call of an exec plugin: what came of it, and its exit code.
+    pub fn plugin_called(&self, status: &str, code: i32) {
         let labels = [
             ("call_status", status.to_owned()),
             ("code", code.to_string()),
@@ -143,9 +148,12 @@ impl RequestFacts {
 }
 
 /// Which request.
-pub(super) struct Asked<'a> {
-    pub(super) method: &'a str,
-    pub(super) host: &'a str,
+#[derive(Debug, Clone, Copy)]
+pub struct Asked<'a> {
+    /// HTTP method.
+    pub method: &'a str,
+    /// Host and port.
+    pub host: &'a str,
 }
 
 fn observe(histograms: &Histograms, request: &Asked<'_>, value: f64) {

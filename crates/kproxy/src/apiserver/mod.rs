@@ -34,7 +34,7 @@ mod transfer;
 pub use board::{ApiBoard, WatchStatus};
 pub use client::{Answer, Client};
 pub use error::{ClientError, Refusal};
-pub use facts::RequestFacts;
+pub use facts::{Asked, RequestFacts};
 pub use options::{ConnectionOptions, JSON, PROTOBUF};
 pub use reader::{ApiReader, Loaded};
 
