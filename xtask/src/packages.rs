@@ -9,6 +9,7 @@ use crate::sh;
 
 /// What the tests use: program → package that brings it.
 pub(crate) const TESTS: &[(&str, &str)] = &[
+    ("chromium", "chromium"),
     ("curl", "curl"),
     ("iptables-nft", "iptables"),
     ("ipset", "ipset"),
