@@ -11,10 +11,10 @@ use anyhow::{Context, Result, ensure};
 use benches::changes::Kind;
 use benches::cluster::Cluster;
 use benches::stats::{median, ratio, shown};
-use benches::sync::{Sync, Timing, in_kept_netns, in_new_netns, replay};
+use benches::sync::{KeptNetns, Sync, Timing, in_kept_netns, in_new_netns, replay};
 use benches::{memory, ruleset};
 use clap::{Parser, Subcommand};
-use nft_batch::Events;
+use nft_batch::{Events, SealedBatch};
 use nix::sys::resource::{UsageWho, getrusage};
 
 const MIB: f64 = 1_048_576.0;
@@ -122,16 +122,7 @@ fn load(cli: &Cli, endpoints: u32, missed: &mut Vec<String>) -> Result<()> {
         })?;
         namespaces.push(netns);
         last = timing;
-        // The same history makes the same batches; here they are kept.
-        let mut batches = Vec::new();
-        let (_, netns) = in_kept_netns(|| {
-            let mut sync = Sync::new()?;
-            sync.apply(cluster.changes());
-            sync.settle(|sealed| {
-                batches.push(sealed);
-                None
-            })
-        })?;
+        let (mut batches, netns) = batches(cluster)?;
         namespaces.push(netns);
         let (replayed, netns) = in_kept_netns(|| replay(&mut batches))?;
         namespaces.push(netns);
@@ -168,6 +159,20 @@ fn load(cli: &Cli, endpoints: u32, missed: &mut Vec<String>) -> Result<()> {
     Ok(())
 }
 
+/// The batches of a cold load. The same history makes the same ones; here they are kept.
+fn batches(cluster: Cluster) -> Result<(Vec<SealedBatch>, KeptNetns)> {
+    in_kept_netns(|| {
+        let mut batches = Vec::new();
+        let mut sync = Sync::new()?;
+        sync.apply(cluster.changes());
+        sync.settle(|sealed| {
+            batches.push(sealed);
+            None
+        })?;
+        Ok(batches)
+    })
+}
+
 /// The same batches, replayed while nobody listens and while somebody does. No bound: it is why the
 /// proxy closes its listener while much is loaded.
 fn listener(cli: &Cli) -> Result<()> {
@@ -179,15 +184,7 @@ fn listener(cli: &Cli) -> Result<()> {
     let (mut alone, mut heard, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     let mut namespaces = Vec::new();
     for _ in 0..PAIRS * cli.runs {
-        let mut batches = Vec::new();
-        let (_, netns) = in_kept_netns(|| {
-            let mut sync = Sync::new()?;
-            sync.apply(cluster.changes());
-            sync.settle(|sealed| {
-                batches.push(sealed);
-                None
-            })
-        })?;
+        let (mut batches, netns) = batches(cluster)?;
         namespaces.push(netns);
         let (without, netns) = in_kept_netns(|| replay(&mut batches))?;
         namespaces.push(netns);
