@@ -17,6 +17,7 @@ use faulty::{
 };
 use kproxy::engine::EngineError;
 use nft_batch::Errno;
+use svc_planner::plan::Family;
 
 /// A short send buffer; one message of elements takes up to 8 KiB.
 const LIMIT: usize = 12 << 10;
@@ -109,6 +110,54 @@ fn a_refusal_that_gets_lost_is_heard_the_next_time() {
         assert!(report.contains("shop/s66:http/TCP"), "{report}");
         let served = [1, 2, 66].map(|number| is_served(&mut engine, number));
         assert_eq!(served, [true, true, false]);
+    });
+}
+
+/// In the middle of things, and when a table is begun anew, where the next transaction would look much
+/// the same.
+#[test]
+fn a_transaction_of_which_nothing_can_be_found_out_is_made_good() {
+    for begun_anew in [false, true] {
+        for fault in [Fault::RepliesLost, Fault::BatchLost] {
+            with_engine(move |mut engine| {
+                if begun_anew {
+                    engine.adopt(None).unwrap();
+                    add(&mut engine, 1);
+                }
+                add(&mut engine, 2);
+                faulty(&mut engine).faults.push(fault);
+                // Service 2 is of IPv4; of tables, the one of IPv6 is made first.
+                let family = [Family::Ipv4, Family::Ipv6][usize::from(begun_anew)];
+                faulty(&mut engine).mute = Some(family);
+                try_sync(&mut engine).unwrap_err();
+                assert!(faulty(&mut engine).faults.is_empty());
+                faulty(&mut engine).mute = None;
+                sync(&mut engine);
+                let served = [1, 2].map(|number| is_served(&mut engine, number));
+                assert_eq!(served, [true, true], "{begun_anew}, {fault:?}");
+                assert_eq!(reports(&engine), [""; 0]);
+                assert!(engine.is_complete());
+            });
+        }
+    }
+}
+
+/// Somebody else is in the way of a table that is begun anew: the next try looks at what is there.
+#[test]
+fn a_table_begun_anew_that_does_not_fit_is_looked_at_again() {
+    with_engine(|mut engine| {
+        engine.adopt(None).unwrap();
+        add(&mut engine, 1);
+        // What would be made next, but of another kind.
+        let nft = Command::new("nft")
+            .arg("add map ip kube-proxy dispatch-1 { type inet_service : verdict; }")
+            .status();
+        assert!(nft.unwrap().success());
+        try_sync(&mut engine).unwrap_err();
+        sync(&mut engine);
+        assert!(is_served(&mut engine, 1));
+        assert_eq!(reports(&engine), [""; 0]);
+        assert!(engine.is_complete());
     });
 }
 

@@ -100,7 +100,10 @@ impl<T: Transport> Engine<T> {
                     return Ok(true);
                 }
                 self.reject(index, &[]);
-                // Sent again it would do the same, or show that the table is another one.
+                if there.is_err() {
+                    // It may be there all the same.
+                    self.distrust(index);
+                }
                 there?;
                 let unknown = Outcome::Unknown(unknown);
                 tracing::warn!(family = ?transaction.family, "{unknown}");

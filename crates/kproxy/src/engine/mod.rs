@@ -126,7 +126,8 @@ struct FamilyState {
     config: Config,
     /// Rebuilt and not yet committed since: a second failure is not for want of a rebuild.
     rebuilt: bool,
-    /// What the table holds could not be read at the start.
+    /// What the table holds could not be read, or is not as it was when it was: it is read with the next
+    /// turn.
     unread: bool,
     /// Refused because of some rows, and not yet committed since: the kernel is to name each.
     isolate: bool,
@@ -297,7 +298,8 @@ impl<T: Transport> Engine<T> {
         on_applied: &mut impl FnMut(&Applied, &Transaction),
     ) -> Result<Turn, EngineError> {
         if self.families.get(index).is_some_and(|state| state.unread) {
-            self.begin_anew(index)?;
+            let begun = self.begin_anew(index)?;
+            self.note_begun_anew(index, begun);
         }
         let tended = match self.tend(index)? {
             Tended::LetGo(until) => return Ok(Turn::Wait(Wait::Until(until))),
@@ -442,9 +444,17 @@ impl<T: Transport> Engine<T> {
 
     /// Begins a table anew that is not as the planner believes.
     fn rebuild(&mut self, index: usize) -> Result<(), EngineError> {
+        self.distrust(index);
         let begun = self.begin_anew(index)?;
         self.note_rebuild(index, begun);
         Ok(())
+    }
+
+    /// Has a table begun anew with the family's next turn, whatever was read of it before.
+    fn distrust(&mut self, index: usize) {
+        if let Some(state) = self.families.get_mut(index) {
+            state.unread = true;
+        }
     }
 
     /// Begins a table anew, beside whatever there is in the generation that is returned.

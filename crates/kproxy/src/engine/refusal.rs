@@ -71,6 +71,8 @@ impl<T: Transport> Engine<T> {
         self.reject(index, &[]);
         let error = damage.unwrap_or(first);
         if self.is_rebuilt(index) {
+            // Whoever was in the way may be again, but the same once more would not do better.
+            self.distrust(index);
             return Err(fail(error));
         }
         match self.doubt(index) {

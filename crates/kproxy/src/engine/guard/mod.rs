@@ -215,10 +215,18 @@ impl<T: Transport> Engine<T> {
     /// To be called when a table is begun anew because the kernel refused what the planner believes to
     /// fit it: `begun` is the generation from which on it counts what others do.
     pub(super) fn note_rebuild(&mut self, index: usize, begun: u32) {
-        let now = self.clock.now();
         let guard = self.guard.as_mut();
         if let Some(table) = guard.and_then(|guard| guard.tables.get_mut(index)) {
             table.fresh = true;
+        }
+        self.note_begun_anew(index, begun);
+    }
+
+    /// The same when it is not known that anybody changed it.
+    pub(super) fn note_begun_anew(&mut self, index: usize, begun: u32) {
+        let now = self.clock.now();
+        let guard = self.guard.as_mut();
+        if let Some(table) = guard.and_then(|guard| guard.tables.get_mut(index)) {
             table.begin_anew(begun, now);
         }
     }
