@@ -139,11 +139,6 @@ impl<T: Transport> Engine<T> {
         }
     }
 
-    /// Rebuilt, and nothing committed since: another rebuild at once will not help.
-    pub(super) fn is_rebuilt(&self, index: usize) -> bool {
-        self.families.get(index).is_some_and(|state| state.rebuilt)
-    }
-
     fn accept(&mut self, index: usize) {
         let now = self.clock.now();
         if let Some(state) = self.families.get_mut(index) {

@@ -21,6 +21,7 @@ mod headroom;
 mod inventory;
 mod netns;
 mod owner;
+mod rebuild;
 mod recording;
 mod refusal;
 mod saver;
@@ -440,36 +441,6 @@ impl<T: Transport> Engine<T> {
             Err(error) if error.errno() == Some(Errno::ENOENT) => Ok(false),
             Err(error) => Err(error.into()),
         }
-    }
-
-    /// Begins a table anew that is not as the planner believes.
-    fn rebuild(&mut self, index: usize) -> Result<(), EngineError> {
-        self.distrust(index);
-        let begun = self.begin_anew(index)?;
-        self.note_rebuild(index, begun);
-        Ok(())
-    }
-
-    /// Has a table begun anew with the family's next turn, whatever was read of it before.
-    fn distrust(&mut self, index: usize) {
-        if let Some(state) = self.families.get_mut(index) {
-            state.unread = true;
-        }
-    }
-
-    /// Begins a table anew, beside whatever there is in the generation that is returned.
-    fn begin_anew(&mut self, index: usize) -> Result<u32, EngineError> {
-        let generation = self.connection.generation()?;
-        let Some(state) = self.families.get_mut(index) else {
-            return Ok(generation);
-        };
-        // A table that is gone is one with nothing in it.
-        let found = inventory::read(&mut self.connection, state.family)?;
-        state.planner.rebuild(found.unwrap_or_default());
-        state.planner.promise_clients();
-        state.rebuilt = true;
-        state.unread = false;
-        Ok(generation)
     }
 }
 

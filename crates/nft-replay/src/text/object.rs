@@ -27,25 +27,30 @@ pub(super) fn called(by_name: Option<Str<'_>>, handle: Option<u64>) -> String {
     }
 }
 
+/// `ip t c`: what is in a table.
+fn within(
+    family: Family,
+    table: Option<Str<'_>>,
+    by_name: Option<Str<'_>>,
+    handle: Option<u64>,
+) -> String {
+    format!("{family} {} {}", name(table), called(by_name, handle))
+}
+
 /// `ip t`, and its flags.
 #[must_use]
 pub fn table(family: Family, table: &Table<'_>) -> String {
     let mut text = format!("{family} {}", called(table.name, table.handle));
     let flags = table.flags.unwrap_or(TableFlags::empty());
-    let mut parts = Vec::new();
     let known = [
         (TableFlags::DORMANT, "dormant"),
         (TableFlags::OWNER, "owner"),
         (TableFlags::PERSIST, "persist"),
     ];
-    let names: Vec<_> = known
-        .iter()
-        .filter(|(flag, _)| flags.contains(*flag))
-        .map(|(_, name)| *name)
-        .collect();
-    if !names.is_empty() {
-        parts.push(format!("flags {};", names.join(",")));
-    }
+    let mut parts = Vec::new();
+    parts.extend(flag_list(
+        known.map(|(flag, name)| (flags.contains(flag), name)),
+    ));
     comment(&mut parts, table.userdata);
     braces(&mut text, &parts);
     text
@@ -54,11 +59,7 @@ pub fn table(family: Family, table: &Table<'_>) -> String {
 /// `ip t c`, and where it is hooked.
 #[must_use]
 pub fn chain(family: Family, chain: &Chain<'_>) -> String {
-    let mut text = format!(
-        "{family} {} {}",
-        name(chain.table),
-        called(chain.name, chain.handle)
-    );
+    let mut text = within(family, chain.table, chain.name, chain.handle);
     let mut parts = Vec::new();
     if let Some(hook) = &chain.hook {
         let mut part = format!("type {} hook ", name(chain.kind));
@@ -95,11 +96,7 @@ pub fn chain(family: Family, chain: &Chain<'_>) -> String {
 /// `ip t s`, and what it holds.
 #[must_use]
 pub fn set(family: Family, set: &Set<'_>) -> String {
-    let mut text = format!(
-        "{family} {} {}",
-        name(set.table),
-        called(set.name, set.handle)
-    );
+    let mut text = within(family, set.table, set.name, set.handle);
     let mut parts = Vec::new();
     let flags = set.flags.unwrap_or(SetFlags::empty());
     if let Some(key) = set.key_type {
@@ -125,14 +122,9 @@ pub fn set(family: Family, set: &Set<'_>) -> String {
         (SetFlags::TIMEOUT, "timeout"),
         (SetFlags::EVAL, "dynamic"),
     ];
-    let names: Vec<_> = known
-        .iter()
-        .filter(|(flag, _)| flags.contains(*flag))
-        .map(|(_, name)| *name)
-        .collect();
-    if !names.is_empty() {
-        parts.push(format!("flags {};", names.join(",")));
-    }
+    parts.extend(flag_list(
+        known.map(|(flag, name)| (flags.contains(flag), name)),
+    ));
     if let Some(timeout) = set.timeout {
         parts.push(format!("timeout {};", duration(timeout)));
     }
@@ -166,11 +158,8 @@ pub fn set(family: Family, set: &Set<'_>) -> String {
 pub fn object(family: Family, obj: &Obj<'_>) -> String {
     let kind = obj.kind.or_else(|| obj.data.map(|data| data.kind()));
     let kind = kind.map_or_else(|| "object".to_owned(), |kind| kind.to_string());
-    let mut text = format!(
-        "{kind} {family} {} {}",
-        name(obj.table),
-        called(obj.name, obj.handle)
-    );
+    let place = within(family, obj.table, obj.name, obj.handle);
+    let mut text = format!("{kind} {place}");
     let mut parts = Vec::new();
     if obj.data.is_some() {
         // What stands between brackets is about the data alone.
@@ -186,11 +175,7 @@ pub fn object(family: Family, obj: &Obj<'_>) -> String {
 /// `ip t f`, and its devices.
 #[must_use]
 pub fn flowtable(family: Family, flowtable: &Flowtable<'_>) -> String {
-    let mut text = format!(
-        "{family} {} {}",
-        name(flowtable.table),
-        called(flowtable.name, flowtable.handle)
-    );
+    let mut text = within(family, flowtable.table, flowtable.name, flowtable.handle);
     let mut parts = Vec::new();
     if let Some(hook) = &flowtable.hook {
         let mut part = format!(
@@ -209,6 +194,13 @@ pub fn flowtable(family: Family, flowtable: &Flowtable<'_>) -> String {
     }
     braces(&mut text, &parts);
     text
+}
+
+/// `flags a,b;`, of those that are set; nothing if none is.
+fn flag_list<const N: usize>(flags: [(bool, &str); N]) -> Option<String> {
+    let set = flags.into_iter().filter(|(is_set, _)| *is_set);
+    let names: Vec<_> = set.map(|(_, name)| name).collect();
+    (!names.is_empty()).then(|| format!("flags {};", names.join(",")))
 }
 
 fn braces(text: &mut String, parts: &[String]) {
