@@ -15,7 +15,7 @@ use kproxy::{
     proxy::{Periods, Proxy},
 };
 use nft_batch::{Connection, Socket};
-use svc_planner::object::Change;
+use svc_planner::{Config, object::Change};
 use test_support::in_new_netns;
 
 use crate::{
@@ -113,8 +113,10 @@ impl Bench {
             let is_fine = families
                 .iter()
                 .all(|it| it.failures == 0 && it.queued_since.is_none());
-            // What is tidied up is due within seconds; the rest of the waits is the guard's.
-            let soon = matches!(wait, Wait::Until(time) if time < now + Duration::from_secs(5));
+            // What is tidied up is due by then, also if that was refused once; the rest of the waits is
+            // the guard's.
+            let tidied = now + 11 * Config::default().hold;
+            let soon = matches!(wait, Wait::Until(time) if time < tidied);
             let mut verdict = Ok(());
             if is_fine && !soon && self.proxy.engine().is_complete() {
                 let settled = start.elapsed();
