@@ -2,13 +2,14 @@
 
 use anyhow::Result;
 
-use crate::{arrows, policy, sh, test};
+use crate::{arrows, permalinks, policy, sh, test};
 
 /// Cheap checks first, the test suite last.
 pub(crate) fn run() -> Result<()> {
     sh::run(&mut sh::cargo(&["fmt", "--all", "--check"]))?;
     arrows::check()?;
     policy::check()?;
+    permalinks::check(&permalinks::Args::default())?;
     sh::run(&mut sh::cargo(&[
         "clippy",
         "--locked",

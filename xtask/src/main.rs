@@ -10,6 +10,7 @@ mod fuzz;
 mod kernels;
 mod nft_versions;
 mod packages;
+mod permalinks;
 mod policy;
 mod promtool;
 mod sh;
@@ -41,6 +42,8 @@ enum Task {
     CheckArrows,
     /// Check licences, banned crates and sources of all dependencies against deny.toml
     CheckPolicy,
+    /// Check that links into the kernel's source lead to the functions they name
+    CheckPermalinks(permalinks::Args),
     /// Fetch the nft releases that listings are tested with, into a cache outside the tree
     NftVersions,
     /// A real etcd, kube-apiserver and kube-proxy, which some tests run beside kproxy
@@ -62,6 +65,7 @@ fn main() -> anyhow::Result<()> {
         Task::Ci => ci::run(),
         Task::CheckArrows => arrows::check(),
         Task::CheckPolicy => policy::check(),
+        Task::CheckPermalinks(args) => permalinks::check(&args),
         Task::NftVersions => nft_versions::run(),
         Task::ControlPlane(args) => control_plane::run(&args),
         Task::Static(args) => static_binary::run(&args),

@@ -28,19 +28,22 @@ pub(crate) struct Bench {
     pub(crate) connection: Connection,
     /// What the kernel has.
     pub(crate) can: Capabilities,
+    /// `net.core.wmem_max`, where it can be read: only the first network namespace has it.
+    pub(crate) wmem_max: Option<usize>,
     /// What is worth knowing whatever the verdict.
     pub(crate) notes: Vec<String>,
 }
 
 impl Bench {
     /// In the calling thread's network namespace.
-    pub(crate) fn open() -> Result<Self, Stop> {
+    pub(crate) fn open(wmem_max: Option<usize>) -> Result<Self, Stop> {
         let mut connection = Connection::open()?;
         let can = Capabilities::probe(&mut connection)?;
         Ok(Self {
             socket: Socket::open()?,
             connection,
             can,
+            wmem_max,
             notes: Vec::new(),
         })
     }

@@ -38,8 +38,10 @@ pub fn run(case: &Case) -> Outcome {
 
 fn in_namespace(case: Case) -> Result<(Option<Stop>, Vec<String>), Stop> {
     let namespace = Namespace::new("selftest").map_err(|error| Stop::skip(error.to_string()))?;
+    let wmem_max = std::fs::read_to_string("/proc/sys/net/core/wmem_max").ok();
+    let wmem_max = wmem_max.and_then(|text| text.trim().parse().ok());
     namespace.run(move || {
-        let mut bench = Bench::open()?;
+        let mut bench = Bench::open(wmem_max)?;
         // A defect of one case must not keep the others from being run.
         let verdict = catch_unwind(AssertUnwindSafe(|| (case.run)(&mut bench)));
         let stop = match verdict {

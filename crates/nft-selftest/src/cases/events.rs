@@ -3,8 +3,9 @@
 use core::time::Duration;
 use std::time::Instant;
 
-use nft_batch::{Errno, EventError, Events};
+use nft_batch::{Errno, EventError, Events, Socket, Transport as _};
 use nl_codec::msg::NftMsg;
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::Stop;
 use crate::bench::{Bench, IP, T, chain, elements, key, map, row, table, with_id};
@@ -17,6 +18,8 @@ cases! {"events":
     a_refused_batch_tells_nothing,
     a_listener_that_is_too_slow_is_told_so,
     other_namespaces_hear_nothing,
+    a_transaction_is_told_with_the_port_of_who_sent_it,
+    a_listener_makes_a_load_slower,
 }
 
 fn soon() -> Option<Instant> {
@@ -105,4 +108,63 @@ fn other_namespaces_hear_nothing(b: &mut Bench) -> Verdict {
     let mut events = elsewhere.run(Events::open)??;
     b.basics()?;
     nothing(&mut events)
+}
+
+fn a_transaction_is_told_with_the_port_of_who_sent_it(b: &mut Bench) -> Verdict {
+    let mut events = Events::open()?;
+    b.basics()?;
+    let ours = events.next_group(soon())?.port;
+    check_eq!(ours, b.socket.port());
+    let mut other = Socket::open()?;
+    Raw::new()
+        .new_(NftMsg::NEW_CHAIN, &chain("d"))
+        .accepted(&mut other)?;
+    let theirs = events.next_group(soon())?.port;
+    check_eq!(theirs, other.port());
+    check!(ours != theirs);
+    Ok(())
+}
+
+/// The CPU time of the calling thread.
+fn thread_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
+}
+
+/// A message is made for each row, whether the listener reads it or not.
+fn a_listener_makes_a_load_slower(b: &mut Bench) -> Verdict {
+    const ROWS: u32 = 20_000;
+    b.basics()?;
+    let load = |b: &mut Bench| {
+        let mut batch = b.batch();
+        let m = batch.set(IP, T, "m")?;
+        batch.add_elements(m, (0..ROWS).map(|number| row(number, number)))?;
+        let mut sealed = batch.seal();
+        // All of it is done inside the call, and others do not count.
+        let started = thread_time();
+        let outcome = b.connection.commit(&mut sealed);
+        let time = thread_time().saturating_sub(started);
+        check!(outcome.is_committed(), "{outcome}");
+        let mut batch = b.batch();
+        let m = batch.set(IP, T, "m")?;
+        batch.flush_set(m)?;
+        b.commit(batch)?;
+        Ok::<_, Stop>(time)
+    };
+    let (mut alone, mut heard) = (Duration::MAX, Duration::MAX);
+    // What disturbs makes them longer, never shorter.
+    for round in 0..30 {
+        alone = alone.min(load(b)?);
+        let events = Events::open()?;
+        heard = heard.min(load(b)?);
+        drop(events);
+        if round > 3 && heard > alone {
+            break;
+        }
+    }
+    b.note(format!(
+        "{ROWS} rows: {alone:.1?}, with a listener {heard:.1?}"
+    ));
+    check!(heard > alone, "{alone:?}, with a listener {heard:?}");
+    Ok(())
 }

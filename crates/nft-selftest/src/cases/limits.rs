@@ -1,18 +1,20 @@
 //! Lengths and numbers that the kernel refuses to exceed.
 
 use std::io::IoSlice;
+use std::thread;
 
-use nft_batch::{Errno, Outcome, Transport as _};
+use nft_batch::{Errno, Outcome, Socket, Transport as _};
 use nl_codec::msg::NftMsg;
 use nl_codec::nft::chain::{ChainHook, Hook};
-use nl_codec::nft::expr::{Dynset, DynsetOp, Immediate, Payload, PayloadBase};
+use nl_codec::nft::expr::{Dynset, DynsetOp, Immediate, Lookup, Payload, PayloadBase};
 use nl_codec::nft::set::{SetField, SetFlags};
-use nl_codec::nft::{Register, Table, Verdict as NftVerdict};
+use nl_codec::nft::{Data, Elem, Register, Table, Value, Verdict as NftVerdict};
+use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
 use crate::Stop;
 use crate::bench::{
     Bench, IP, REG, T, chain, daddr, desc, elements, map, output, row, rule, set, sized, table,
-    with_id,
+    vmap, with_id,
 };
 use crate::case::cases;
 use crate::raw::{Raw, send};
@@ -28,11 +30,13 @@ cases! {"limits":
     registers_end_at_23,
     chains_nest_16_deep,
     chains_that_loop_are_refused,
+    a_map_that_leads_to_a_chain_that_looks_it_up_is_a_loop,
     a_full_set_is_enfile,
     a_set_that_grows_takes_rows_in_the_next_batch,
     a_set_that_rules_add_to_holds_65535_by_default,
     a_message_takes_2340_small_elements,
     a_datagram_must_fit_the_send_buffer,
+    the_send_buffer_of_the_unprivileged_ends_at_twice_wmem_max,
 }
 
 fn names_have_255_bytes_at_most(b: &mut Bench) -> Verdict {
@@ -197,6 +201,37 @@ fn chains_that_loop_are_refused(b: &mut Bench) -> Verdict {
     Ok(())
 }
 
+/// Whatever the keys: that no packet takes the way a second time is not seen.
+fn a_map_that_leads_to_a_chain_that_looks_it_up_is_a_loop(b: &mut Bench) -> Verdict {
+    b.basics()?;
+    let look = [daddr(REG), Lookup::map("v", REG, Register::VERDICT).into()];
+    let lead = |key| {
+        [Elem::mapping(
+            Value::u32_be(key),
+            Data::Verdict(NftVerdict::goto("c")),
+        )]
+    };
+    let loops = Raw::new()
+        .new_(NftMsg::NEW_CHAIN, &output("base"))
+        .new_(NftMsg::NEW_SET, &with_id(vmap("v"), 2))
+        .new_(NftMsg::NEW_RULE, &rule("base", &look))
+        .new_(NftMsg::NEW_RULE, &rule("c", &look))
+        .new_(
+            NftMsg::NEW_SETELEM,
+            &elements(None, Some(2), &lead(0x7f00_0001)),
+        )
+        .send(&mut b.socket)?;
+    let errors: Vec<_> = loops.into_iter().flatten().collect();
+    check!(!errors.is_empty(), "accepted");
+    check!(
+        errors
+            .iter()
+            .all(|it| [Errno::EMLINK, Errno::ELOOP].contains(it)),
+        "{errors:?}"
+    );
+    Ok(())
+}
+
 fn a_full_set_is_enfile(b: &mut Bench) -> Verdict {
     b.basics()?;
     let rows = [row(1, 1), row(2, 2), row(3, 3)];
@@ -305,5 +340,35 @@ fn a_datagram_must_fit_the_send_buffer(b: &mut Bench) -> Verdict {
     send(&mut b.socket, &bytes)?;
     crate::raw::answers(&mut b.socket)?;
     check_eq!(b.count("m")?, 2_340);
+    Ok(())
+}
+
+/// Whoever lacks `CAP_NET_ADMIN` in the first user namespace, root of another one among them, cannot
+/// have more. 32 bytes of it are the kernel's.
+fn the_send_buffer_of_the_unprivileged_ends_at_twice_wmem_max(b: &mut Bench) -> Verdict {
+    const MUCH: usize = 64 << 20;
+    let unprivileged = thread::spawn(|| {
+        set_capabilities(
+            None,
+            CapabilitySets {
+                effective: CapabilitySet::empty(),
+                permitted: CapabilitySet::empty(),
+                inheritable: CapabilitySet::empty(),
+            },
+        )?;
+        let mut socket = Socket::open()?;
+        let limit = socket.reserve(MUCH);
+        limit.map_err(|errno| Stop::Fail(format!("the size of the send buffer: {errno}")))
+    });
+    let limit = match unprivileged.join() {
+        Ok(limit) => limit?,
+        Err(panic) => std::panic::resume_unwind(panic),
+    };
+    b.note(format!("batches of {limit} bytes at most"));
+    check!(limit < MUCH, "{limit} bytes");
+    match b.wmem_max {
+        Some(wmem_max) => check_eq!(limit, 2 * wmem_max - 32),
+        None => b.note("net.core.wmem_max cannot be read"),
+    }
     Ok(())
 }

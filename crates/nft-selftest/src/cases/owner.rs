@@ -17,6 +17,7 @@ cases! {"owner":
     an_owned_table_goes_with_its_socket,
     a_persistent_one_stays_and_can_be_adopted,
     deleting_all_tables_spares_those_of_others,
+    a_persistent_one_is_not_added_as_a_plain_one,
 }
 
 fn owned(flags: TableFlags) -> Table<'static> {
@@ -109,4 +110,29 @@ fn deleting_all_tables_spares_those_of_others(b: &mut Bench) -> Verdict {
     b.connection.dump_tables(IP, |_, _| tables += 1)?;
     check_eq!(tables, 1);
     Ok(())
+}
+
+/// As `add table` of nft does, which sends no flags as the number 0.
+fn a_persistent_one_is_not_added_as_a_plain_one(b: &mut Bench) -> Verdict {
+    Bench::need(
+        b.can.table_persist,
+        "tables that outlive their owner (Linux 6.9)",
+    )?;
+    let mut owner = Socket::open()?;
+    Raw::new()
+        .new_(
+            NftMsg::NEW_TABLE,
+            &owned(TableFlags::OWNER | TableFlags::PERSIST),
+        )
+        .accepted(&mut owner)?;
+    drop(owner);
+    Raw::new()
+        .new_(NftMsg::NEW_TABLE, &owned(TableFlags::empty()))
+        .refused_with(&mut b.socket, &[Errno::EOPNOTSUPP])?;
+    // Anybody may change and delete it.
+    Raw::new()
+        .new_(NftMsg::NEW_CHAIN, &chain("c"))
+        .plain(NftMsg::DEL_TABLE, &table())
+        .new_(NftMsg::NEW_TABLE, &owned(TableFlags::empty()))
+        .accepted(&mut b.socket)
 }

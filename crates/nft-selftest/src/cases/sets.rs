@@ -10,8 +10,8 @@ use nl_codec::nft::{Data, Elem, Register, Set, Value};
 
 use crate::Stop;
 use crate::bench::{
-    Bench, IP, REG, T, counter, daddr, desc, elements, map, output, rule, set, sized, table,
-    with_id,
+    Bench, IP, REG, T, counter, daddr, desc, elements, key, map, output, row, rule, set, sized,
+    table, with_id,
 };
 use crate::case::cases;
 use crate::raw::Raw;
@@ -21,6 +21,7 @@ use crate::verdict::{Verdict, check, check_eq};
 cases! {"sets":
     a_set_without_a_size_grows,
     the_kernel_names_the_implementation,
+    the_kernel_tells_the_number_of_rows,
     intervals_of_one_field_hold_their_addresses,
     intervals_of_several_fields_hold_their_addresses,
     overlapping_intervals_are_refused,
@@ -34,10 +35,7 @@ fn a_set_without_a_size_grows(b: &mut Bench) -> Verdict {
     b.basics()?;
     let mut batch = b.batch();
     let m = batch.set(IP, T, "m")?;
-    batch.add_elements(
-        m,
-        (0..20_000).map(|number| crate::bench::row(number, number)),
-    )?;
+    batch.add_elements(m, (0..20_000).map(|number| row(number, number)))?;
     b.commit(batch)?;
     check_eq!(b.value(19_999)?, Some(19_999));
     let size = b
@@ -101,6 +99,26 @@ fn the_kernel_names_the_implementation(b: &mut Bench) -> Verdict {
             "{found}, not {expected}"
         );
     }
+    Ok(())
+}
+
+/// Only since Linux 6.17 can one ask.
+fn the_kernel_tells_the_number_of_rows(b: &mut Bench) -> Verdict {
+    b.basics()?;
+    let number = |b: &mut Bench| b.connection.set_info(IP, T, "m", |set| set.count);
+    if number(b)?.is_none() {
+        return Err(Stop::skip("this kernel does not say (Linux 6.17 does)"));
+    }
+    let rows: Vec<_> = (0..1_000).map(|number| row(number, number)).collect();
+    let keys: Vec<_> = (0..10).map(key).collect();
+    Raw::new()
+        .new_(NftMsg::NEW_SETELEM, &elements(Some("m"), None, &rows))
+        .accepted(&mut b.socket)?;
+    check_eq!(number(b)?, Some(1_000));
+    Raw::new()
+        .plain(NftMsg::DEL_SETELEM, &elements(Some("m"), None, &keys))
+        .accepted(&mut b.socket)?;
+    check_eq!(number(b)?, Some(990));
     Ok(())
 }
 

@@ -26,6 +26,7 @@ cases! {"reference":
     objects::verdicts_find_their_chain_by_name_or_by_id_in_the_same_batch,
     objects::objects_are_deleted_by_name_or_handle_of_their_type,
     objects::flowtables_are_deleted_by_name_or_handle,
+    objects::a_handle_is_used_once_in_the_life_of_a_table,
     sets::sets_need_an_id_and_a_name,
     sets::sets_are_deleted_by_name_or_handle_and_not_by_id,
     sets::a_handle_beside_a_name_decides,

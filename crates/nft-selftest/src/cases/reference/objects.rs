@@ -326,3 +326,41 @@ pub(super) fn flowtables_are_deleted_by_name_or_handle(b: &mut Bench) -> Verdict
         .accepted(&mut b.socket)?;
     Ok(())
 }
+
+/// So a handle that was seen before is the same object. A batch that is refused uses some up, too.
+pub(super) fn a_handle_is_used_once_in_the_life_of_a_table(b: &mut Bench) -> Verdict {
+    objects(b)?;
+    let mut last = 0;
+    for _ in 0..3 {
+        Raw::new()
+            .new_(NftMsg::NEW_CHAIN, &chain("d"))
+            .new_(NftMsg::NEW_RULE, &rule("d", &[counter()]))
+            .accepted(&mut b.socket)?;
+        let chain_is = chain_handle(b, "d")?.unwrap_or_default();
+        let rules = b.rule_handles("d")?;
+        let [rule_is] = rules.as_slice() else {
+            return Err(Stop::Fail(format!("rules {rules:?}")));
+        };
+        check!(
+            last < chain_is && chain_is < *rule_is,
+            "{last}, {chain_is}, {rule_is}"
+        );
+        last = *rule_is;
+        Raw::new()
+            .plain(NftMsg::DEL_RULE, &Rule::at(T, "d", Some(last)))
+            .plain(NftMsg::DEL_CHAIN, &chain("d"))
+            .accepted(&mut b.socket)?;
+        Raw::new()
+            .new_(NftMsg::NEW_CHAIN, &chain("d"))
+            .plain(NftMsg::DEL_CHAIN, &chain("none"))
+            .refused_with(&mut b.socket, &[Errno::ENOENT])?;
+    }
+    let before = table_handle(b)?;
+    Raw::new()
+        .plain(NftMsg::DEL_TABLE, &table())
+        .new_(NftMsg::NEW_TABLE, &table())
+        .accepted(&mut b.socket)?;
+    let after = table_handle(b)?;
+    check!(before < after, "{before:?}, then {after:?}");
+    Ok(())
+}
