@@ -25,4 +25,5 @@ pub mod node;
 pub mod proxy;
 pub mod startup;
 pub mod statusz;
+mod timestamp;
 pub mod watch;

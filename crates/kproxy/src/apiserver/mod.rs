@@ -19,6 +19,7 @@ mod client;
 pub mod decode;
 mod error;
 mod facts;
+mod gather;
 mod known;
 mod link;
 mod options;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::field::{Field, Kind};
-use super::validation::Errors;
+use super::invalid::Errors;
 
 /// What kube-proxy asks for by default.
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";

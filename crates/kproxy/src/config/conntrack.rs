@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::GoDuration;
 use super::field::{Field, Kind};
-use super::validation::Errors;
+use super::invalid::Errors;
 
 pub(super) const FIELDS: &[Field] = &[
     Field::works("conntrack.maxPerCore", Kind::Integer, "32768"),

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::GoDuration;
 use super::field::{Field, Kind};
+use super::invalid::Errors;
 use super::mode::Mode;
-use super::validation::Errors;
 
 pub(super) const FIELDS: &[Field] = &[
     Field::accepted(

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::field::{Field, Kind};
+use super::invalid::Errors;
 use super::mode::Mode;
-use super::validation::Errors;
 use super::{GoDuration, address};
 
 const NO_IPVS: &str = "there is no IPVS: nf_tables balances at random over all endpoints, and \

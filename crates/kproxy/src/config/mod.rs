@@ -19,6 +19,7 @@ mod encode;
 mod feature_gates;
 mod field;
 mod flags;
+mod invalid;
 mod iptables;
 mod ipvs;
 mod logging;
@@ -38,6 +39,7 @@ pub use duration::{DurationError, GoDuration};
 pub use feature_gates::{FeatureGate, FeatureGates};
 pub use field::{Field, Kind, Standing};
 pub use flags::{Complete, ConfigError, FLAGS, Flag, FlagError, FlagKind, Given, Target};
+pub use invalid::{FieldError, Invalid};
 pub use iptables::Iptables;
 pub use ipvs::Ipvs;
 pub use logging::{
@@ -46,7 +48,6 @@ pub use logging::{
 pub use mode::Mode;
 pub use nftables::Nftables;
 pub use settings::localhost_node_ports;
-pub use validation::{FieldError, Invalid};
 pub use winkernel::Winkernel;
 
 use serde::{Deserialize, Serialize};

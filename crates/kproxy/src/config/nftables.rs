@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::GoDuration;
 use super::field::{Field, Kind};
+use super::invalid::Errors;
 use super::iptables::{default_periods, masquerade_bit};
 use super::mode::Mode;
-use super::validation::Errors;
 
 const HERE: &[Mode] = &[Mode::Nftables];
 

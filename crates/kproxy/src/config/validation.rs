@@ -1,107 +1,12 @@
-//! What is wrong with a configuration, in kube-proxy's words
+//! Whether a configuration can be meant, in kube-proxy's words
 //! (pkg/proxy/apis/config/validation of 1.37).
 //!
 //! kube-proxy 1.37 names fields as its internal type has them; beside these, each error has the name
 //! that the field has in the file.
 
-use core::fmt;
-
-use serde_json::Value;
-use thiserror::Error;
-
+use super::invalid::{Errors, Invalid};
 use super::mode::Mode;
 use super::{GoDuration, KubeProxyConfiguration, address, detect_local};
-
-/// One thing that is wrong.
-#[derive(Debug, Clone, PartialEq)]
-pub struct FieldError {
-    /// The field as kube-proxy calls it, without `KubeProxyConfiguration.`.
-    pub upstream: String,
-    /// The field as the file calls it.
-    pub field: String,
-    /// What it holds, and why not.
-    problem: String,
-}
-
-impl fmt::Display for FieldError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "KubeProxyConfiguration.{}: {}",
-            self.upstream, self.problem
-        )
-    }
-}
-
-/// Everything that is wrong, at least one thing.
-#[derive(Debug, Clone, PartialEq, Error)]
-#[error("{}", list(.0))]
-pub struct Invalid(pub Vec<FieldError>);
-
-/// As k8s.io/apimachinery prints aggregates: several in brackets, each text once.
-fn list(errors: &[FieldError]) -> String {
-    let mut texts: Vec<String> = Vec::new();
-    for error in errors {
-        let text = error.to_string();
-        if !texts.contains(&text) {
-            texts.push(text);
-        }
-    }
-    match &*texts {
-        [only] => only.clone(),
-        texts => format!("[{}]", texts.join(", ")),
-    }
-}
-
-/// Collects errors.
-#[derive(Debug, Default)]
-pub(super) struct Errors(Vec<FieldError>);
-
-impl Errors {
-    pub(super) fn invalid(
-        &mut self,
-        upstream: impl Into<String>,
-        field: impl Into<String>,
-        value: impl Into<Value>,
-        why: &str,
-    ) {
-        self.0.push(FieldError {
-            upstream: upstream.into(),
-            field: field.into(),
-            problem: format!("Invalid value: {}: {why}", value.into()),
-        });
-    }
-
-    pub(super) fn unsupported<'a>(
-        &mut self,
-        upstream: &str,
-        field: &str,
-        value: &str,
-        supported: impl Iterator<Item = &'a str>,
-    ) {
-        let supported: Vec<_> = supported.map(|it| format!("{it:?}")).collect();
-        self.0.push(FieldError {
-            upstream: upstream.to_owned(),
-            field: field.to_owned(),
-            problem: format!(
-                "Unsupported value: {value:?}: supported values: {}",
-                supported.join(", ")
-            ),
-        });
-    }
-
-    pub(super) fn not_negative(
-        &mut self,
-        upstream: impl Into<String>,
-        field: impl Into<String>,
-        time: GoDuration,
-    ) {
-        if time.is_negative() {
-            let why = "must be greater than or equal to 0";
-            self.invalid(upstream, field, time.to_string(), why);
-        }
-    }
-}
 
 impl KubeProxyConfiguration {
     /// Checks the values of a configuration that has its defaults.
@@ -137,11 +42,7 @@ impl KubeProxyConfiguration {
             &self.detect_local,
             &mut errors,
         );
-        if errors.0.is_empty() {
-            Ok(())
-        } else {
-            Err(Invalid(errors.0))
-        }
+        errors.done()
     }
 
     fn check_oom_score_adj(&self, errors: &mut Errors) {

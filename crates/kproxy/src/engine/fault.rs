@@ -7,7 +7,6 @@ use nft_batch::{BatchError, Errno, OpError, OpenError, QueryError};
 use svc_planner::plan::Family;
 use thiserror::Error;
 
-use super::refusal::is_about_the_whole;
 use super::{NetnsError, TABLE};
 use crate::lower::LowerError;
 
@@ -121,4 +120,10 @@ pub(super) fn judge(error: &OpError) -> Trouble {
         _ if is_about_the_whole(error) => Trouble::Whole,
         _ => Trouble::Content,
     }
+}
+
+/// Whether the kernel says only that something about the transaction is wrong. What a commit fails for
+/// is reported as an error of the first operation.
+fn is_about_the_whole(error: &OpError) -> bool {
+    error.op.is_none() || matches!(error.errno, Errno::ENOMEM | Errno::EMLINK | Errno::ELOOP)
 }

@@ -6,7 +6,7 @@
 //! too deep: found at the commit), transactions are halved until one is refused that is about one
 //! Service port alone.
 
-use nft_batch::{Errno, OpError, Rejected, Transport};
+use nft_batch::{OpError, Rejected, Transport};
 use svc_planner::Narrowed;
 use svc_planner::plan::Transaction;
 use svc_planner::report::PortName;
@@ -140,10 +140,4 @@ impl<T: Transport> Engine<T> {
         offenders.dedup_by(|(a, _), (b, _)| a == b);
         offenders
     }
-}
-
-/// Whether the kernel says only that something about the transaction is wrong. What a commit fails for
-/// is reported as an error of the first operation.
-pub(super) fn is_about_the_whole(error: &OpError) -> bool {
-    error.op.is_none() || matches!(error.errno, Errno::ENOMEM | Errno::EMLINK | Errno::ELOOP)
 }

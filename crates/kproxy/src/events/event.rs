@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use serde_json::json;
 use svc_planner::object::{ObjectName, Uid};
 
-use crate::health::Timestamp;
+use crate::timestamp::Timestamp;
 
 /// kube-proxy's name: who looks for its events finds ours.
 const CONTROLLER: &str = "kube-proxy";

@@ -6,9 +6,9 @@ use std::time::SystemTime;
 
 use serde::Serialize;
 
-use super::Timestamp;
 use super::family_label;
 use crate::proxy::Status;
+use crate::timestamp::Timestamp;
 
 /// Field by field as kube-proxy's.
 #[derive(Debug, Serialize)]

@@ -10,9 +10,6 @@
 //! for each family.
 
 mod answer;
-mod timestamp;
-
-pub(crate) use timestamp::Timestamp;
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;

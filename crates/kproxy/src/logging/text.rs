@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use tracing::Level;
 
 use super::{Record, Value};
-use crate::health::Timestamp;
+use crate::timestamp::Timestamp;
 
 /// Writes one event as a line, without its end. Times are in UTC.
 pub(super) fn write(line: &mut String, record: &Record<'_>, now: SystemTime) -> fmt::Result {

@@ -2,7 +2,7 @@
 //! (apimachinery/pkg/util/framer: `lengthDelimitedFrame`).
 
 use super::DecodeError;
-use super::gather::{Gathered, MOST};
+use crate::apiserver::gather::{Gathered, MOST};
 
 #[derive(Debug, Default)]
 pub(super) struct Frames(Gathered);

@@ -4,12 +4,11 @@
 
 mod event;
 mod frames;
-mod gather;
 mod inflate;
 mod values;
 
+use super::gather::MOST;
 pub use event::{Item, Unreadable};
-pub(super) use gather::{Gathered, MOST};
 pub(super) use inflate::Inflate;
 
 use thiserror::Error;

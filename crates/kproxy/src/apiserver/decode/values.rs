@@ -1,7 +1,7 @@
 //! JSON as it comes in: where values end, without looking into them.
 
-use super::gather::{Gathered, MOST};
 use super::{DecodeError, ListEnd};
+use crate::apiserver::gather::{Gathered, MOST};
 
 /// Splits a stream of JSON values, as a watch sends them.
 #[derive(Debug, Default)]

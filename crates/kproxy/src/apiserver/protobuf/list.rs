@@ -3,7 +3,8 @@
 use super::meta::ListMeta;
 use super::wire::{ProtobufError, WireType, split, varint};
 use super::{MAGIC, read};
-use crate::apiserver::decode::{Gathered, ListEnd, MOST};
+use crate::apiserver::decode::ListEnd;
+use crate::apiserver::gather::{Gathered, MOST};
 
 /// Reads `runtime.Unknown` around any of the list types, whose fields are the same: `metadata` 1,
 /// `items` 2.

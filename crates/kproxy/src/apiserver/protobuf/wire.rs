@@ -25,7 +25,7 @@ pub enum ProtobufError {
     #[error("field {0} is not UTF-8")]
     Utf8(u32),
     /// An object longer than any that the API server takes.
-    #[error("an object of more than {} MiB", super::super::decode::MOST >> 20)]
+    #[error("an object of more than {} MiB", crate::apiserver::gather::MOST >> 20)]
     TooLong,
     /// No `k8s\0` where an object should begin.
     #[error("no Kubernetes object")]
