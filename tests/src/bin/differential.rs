@@ -9,7 +9,7 @@ use e2e::differential::{Campaign, scenario_files};
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask differential")]
 struct Cli {
-    /// A scenario file, by its name without `.yaml`; may be given more than once
+    /// A scenario file, by its name without `.yaml`, or its path; may be given more than once
     #[arg(long)]
     scenario: Vec<String>,
     /// Made-up histories to run
@@ -21,6 +21,9 @@ struct Cli {
     /// All scenario files; then a row of docs/DIFFERENCES.md that excuses nothing is a failure
     #[arg(long)]
     all: bool,
+    /// Print what becomes of each probe of a scenario
+    #[arg(long, short)]
+    verbose: bool,
     /// Both proxies watch the API server, ours as a program (otherwise ours reads copies of what is
     /// there, in this process)
     #[arg(long)]
@@ -43,6 +46,7 @@ fn main() -> Result<()> {
         None
     };
     let mut campaign = Campaign::start(kproxy)?;
+    campaign.verbose = cli.verbose;
     campaign.scenarios(&files);
     campaign.random(cli.random, cli.seed);
     campaign.finish(cli.all)

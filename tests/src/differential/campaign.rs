@@ -26,6 +26,8 @@ const FAMILIES: [Family; 2] = [Family::Ipv4, Family::Ipv6];
 pub struct Campaign {
     control: ControlPlane,
     kproxy: Option<PathBuf>,
+    /// Prints what became of every probe.
+    pub verbose: bool,
     excuses: Excuses,
     compared: usize,
     excused: usize,
@@ -41,6 +43,7 @@ impl Campaign {
     pub fn start(kproxy: Option<PathBuf>) -> Result<Self> {
         Ok(Self {
             kproxy,
+            verbose: false,
             excuses: Excuses::read()?,
             control: ControlPlane::start()?,
             compared: 0,
@@ -82,6 +85,12 @@ impl Campaign {
         );
         for refused in &report.refused {
             println!("  refused by the API server: {refused}");
+        }
+        for same in report.same.iter().filter(|_| self.verbose) {
+            println!(
+                "  {}: {}, {}: {}",
+                same.step, same.probe, same.sent, same.ours
+            );
         }
         self.count(&report);
         for difference in &report.differences {

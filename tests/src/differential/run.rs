@@ -40,6 +40,8 @@ pub struct Report {
     pub compared: usize,
     /// Differences that a row excuses.
     pub excused: usize,
+    /// Probes of which the same became; ours and theirs are equal.
+    pub same: Vec<Difference>,
     /// Differences that nothing excuses.
     pub differences: Vec<Difference>,
     /// Objects that the API server refused, and why.
@@ -331,8 +333,9 @@ impl Running<'_> {
             let (same, different): (Vec<_>, Vec<_>) =
                 observed.partition(|(_, (theirs, ours))| theirs == ours);
             for (check, (theirs, ours)) in same {
-                self.excuses
-                    .witness(&self.difference(step, &check, theirs, ours));
+                let same = self.difference(step, &check, theirs, ours);
+                self.excuses.witness(&same);
+                self.report.same.push(same);
             }
             // What is excused need not be looked at again.
             last = Vec::new();

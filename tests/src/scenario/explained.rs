@@ -74,7 +74,7 @@ fn compare(topology: &Topology, case: &Case, said: &Explanation) -> Result<()> {
             let told: BTreeSet<_> = said.endpoints.iter().map(|it| it.endpoint).collect();
             wanted.retain(|it| it.is_ipv4() == case.to.to.is_ipv4());
             // Not through a Service.
-            if wanted.contains(&case.to.to) {
+            if wanted.contains(&case.to.to) && told.is_empty() {
                 ensure!(
                     said.decision == Decision::Untouched,
                     "explained: {}",

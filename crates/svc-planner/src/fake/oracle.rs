@@ -254,19 +254,19 @@ impl Oracle {
         let is_local_pod = self.is_local_source(packet);
         let has_detector = is_local_pod.is_some();
         let is_local_pod = is_local_pod == Some(true);
+        let to_cluster_ip = self.config.masquerade_all || (has_detector && !is_local_pod);
+        // Some Service's ClusterIP, and an external IP, too.
+        let at_cluster_ip = to_cluster_ip && self.is_cluster_ip(&packet.daddr);
         let (endpoints, masquerade) = match way {
-            Way::ClusterIp => {
-                let masquerade = self.config.masquerade_all || (has_detector && !is_local_pod);
-                match service.internal_policy {
-                    TrafficPolicy::Cluster => (cluster, masquerade),
-                    TrafficPolicy::Local => (local, masquerade),
-                }
-            }
+            Way::ClusterIp => match service.internal_policy {
+                TrafficPolicy::Cluster => (cluster, to_cluster_ip),
+                TrafficPolicy::Local => (local, to_cluster_ip),
+            },
             Way::External | Way::LoadBalancer => match service.external_policy {
                 TrafficPolicy::Cluster => (cluster, true),
-                TrafficPolicy::Local if is_local_pod => (cluster, false),
+                TrafficPolicy::Local if is_local_pod => (cluster, at_cluster_ip),
                 TrafficPolicy::Local if host.is_local(&packet.saddr) => (cluster, true),
-                TrafficPolicy::Local => (local, false),
+                TrafficPolicy::Local => (local, at_cluster_ip),
             },
         };
         if endpoints.is_empty() {
@@ -316,11 +316,7 @@ impl Oracle {
     }
 
     fn by_address(&self, address: &IpAddr) -> Verdict {
-        if self
-            .services
-            .values()
-            .any(|service| service.cluster_ips.contains(address))
-        {
+        if self.is_cluster_ip(address) {
             return Verdict::Rejected;
         }
         if self
@@ -332,6 +328,11 @@ impl Oracle {
             return Verdict::Dropped;
         }
         Verdict::Untouched { masqueraded: false }
+    }
+
+    fn is_cluster_ip(&self, address: &IpAddr) -> bool {
+        let mut services = self.services.values();
+        services.any(|service| service.cluster_ips.contains(address))
     }
 
     /// Whether the source is a local pod; `None` if that cannot be told.
@@ -389,14 +390,14 @@ impl Oracle {
 }
 
 fn way_to(service: &Service, address: &IpAddr) -> Option<Way> {
-    if service.cluster_ips.contains(address) {
-        return Some(Way::ClusterIp);
-    }
     if service.load_balancer_ips.contains(address) {
         return Some(Way::LoadBalancer);
     }
-    let outside = service.external_ips.contains(address);
-    outside.then_some(Way::External)
+    if service.external_ips.contains(address) {
+        return Some(Way::External);
+    }
+    let inside = service.cluster_ips.contains(address);
+    inside.then_some(Way::ClusterIp)
 }
 
 /// The oldest Service wins, then the first by name.

@@ -167,7 +167,9 @@ impl Layout<'_> {
                 .mark_internal()
                 .map_or((), &mut push),
             Kind::External => push(vec![self.settings.masquerade.mark()]),
-            Kind::ExternalLocal | Kind::Shortcut | Kind::Drop => {}
+            // An address that is some Service's ClusterIP as well.
+            Kind::ExternalLocal => self.mark_at_cluster_ips().map_or((), &mut push),
+            Kind::Shortcut | Kind::Drop => {}
         }
         if shape.kind != Kind::Drop {
             push(vec![Statement::ScratchMask {
@@ -316,6 +318,13 @@ impl Layout<'_> {
                 Statement::Masquerade,
             ],
         ));
+    }
+
+    /// What marks connections to ClusterIPs, where it is not certain that they go to one.
+    fn mark_at_cluster_ips(&self) -> Option<Vec<Statement>> {
+        let mark = self.settings.masquerade.mark_internal()?;
+        let at_cluster_ip = self.in_set(vec![Field::Daddr], SetId::ClusterIps, false);
+        Some([vec![at_cluster_ip], mark].concat())
     }
 
     fn node_port_match(&self) -> Vec<Statement> {

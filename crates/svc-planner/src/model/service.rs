@@ -47,7 +47,10 @@ pub(crate) struct Spec {
     /// [`object::Seconds::MAX`] if unknown.
     pub(crate) created: object::Seconds,
     pub(crate) uid: Option<object::Uid>,
+    /// Its ClusterIPs come first, whatever their role.
     pub(crate) addresses: Box<[(Address, Role)]>,
+    /// How many ClusterIPs it has.
+    cluster_ips: u8,
     /// Who may reach its load-balancer addresses, see [`source_ranges::admitted`].
     pub(crate) sources: Option<Box<[IpNet]>>,
     pub(crate) internal_policy: TrafficPolicy,
@@ -63,26 +66,32 @@ impl Spec {
     pub(crate) fn new(service: &object::Service, family: Family) -> Option<Box<Self>> {
         let roles = [
             (&service.cluster_ips[..], Role::ClusterIp),
+            (&service.external_ips[..], Role::ExternalIp),
             // Source ranges hold for addresses that are external IPs as well.
             (&service.load_balancer_ips[..], Role::LoadBalancer),
-            (&service.external_ips[..], Role::ExternalIp),
         ];
         let mut addresses: SmallVec<[(Address, Role); 4]> = SmallVec::new();
+        let mut cluster_ips = 0_u8;
         for (list, role) in roles {
             for address in list.iter().filter_map(|ip| Address::new(family, *ip)) {
-                // An address named twice has its first role.
-                if addresses.iter().all(|(other, _)| *other != address) {
-                    addresses.push((address, role));
+                // An address named twice has its last role, as for kube-proxy.
+                match addresses.iter_mut().find(|(other, _)| *other == address) {
+                    Some((_, known)) => *known = role,
+                    None => addresses.push((address, role)),
                 }
             }
+            if role == Role::ClusterIp {
+                cluster_ips = u8::try_from(addresses.len()).unwrap_or(u8::MAX);
+            }
         }
-        if addresses.first()?.1 != Role::ClusterIp {
+        if cluster_ips == 0 {
             return None;
         }
         Some(Box::new(Self {
             created: service.created.unwrap_or(object::Seconds::MAX),
             uid: service.uid,
             addresses: addresses.into_vec().into_boxed_slice(),
+            cluster_ips,
             sources: source_ranges::admitted(&service.source_ranges, family),
             internal_policy: service.internal_policy,
             external_policy: service.external_policy,
@@ -102,9 +111,8 @@ impl Spec {
     }
 
     pub(crate) fn cluster_ips(&self) -> impl Iterator<Item = Address> {
-        let is_cluster_ip =
-            |(address, role): &(Address, Role)| (*role == Role::ClusterIp).then_some(*address);
-        self.addresses.iter().filter_map(is_cluster_ip)
+        let addresses = self.addresses.iter().take(self.cluster_ips.into());
+        addresses.map(|(address, _)| *address)
     }
 }
 

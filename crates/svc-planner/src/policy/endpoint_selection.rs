@@ -15,6 +15,8 @@ pub(super) struct Candidate {
     pub(super) target: Target,
     pub(super) zones: u32,
     pub(super) flags: Flags,
+    /// Of which slice it is.
+    slice: u32,
     in_cluster: bool,
     in_local: bool,
 }
@@ -102,8 +104,10 @@ impl Selection {
             .services
             .at(port.service)
             .map_or(&[][..], |s| &s.slices);
-        let slices = slices.iter().filter_map(|id| model.slices.at(*id));
-        for slice in slices {
+        let slices = slices
+            .iter()
+            .filter_map(|id| Some((*id, model.slices.at(*id)?)));
+        for (id, slice) in slices {
             let serves = |p: &&SlicePort| p.name == port.name && p.protocol == port.protocol;
             for slice_port in slice.ports.iter().filter(serves) {
                 let candidates = slice.endpoints.iter().map(|endpoint| Candidate {
@@ -113,6 +117,7 @@ impl Selection {
                     },
                     zones: endpoint.zones,
                     flags: endpoint.flags,
+                    slice: id,
                     in_cluster: false,
                     in_local: false,
                 });
@@ -122,6 +127,9 @@ impl Selection {
         self.merge_duplicates();
     }
 
+    /// Of an address and port that a slice has more than once the last that does not terminate
+    /// counts, else the first, as for kube-proxy. Which of several slices' counts is chance there;
+    /// here the one that does not terminate, then the ready, the serving, the first slice's.
     fn merge_duplicates(&mut self) {
         let rank = |c: &Candidate| {
             (
@@ -146,8 +154,14 @@ impl Selection {
             };
             match known {
                 Some(known) => {
-                    if rank(&candidate) > rank(&self.candidates[known]) {
-                        self.candidates[known] = candidate;
+                    let known = &mut self.candidates[known];
+                    let counts = if candidate.slice == known.slice {
+                        !candidate.flags.has(Flags::TERMINATING)
+                    } else {
+                        rank(&candidate) > rank(known)
+                    };
+                    if counts {
+                        *known = candidate;
                     }
                 }
                 None => {
@@ -224,6 +238,7 @@ pub(super) mod tests {
             },
             zones: endpoint.zones,
             flags: endpoint.flags,
+            slice: 0,
             in_cluster: false,
             in_local: false,
         }
@@ -299,6 +314,24 @@ pub(super) mod tests {
         for slices in [vec![old.clone(), new.clone()], vec![new, old]] {
             assert_eq!(selected(slices), (vec![1], vec![]));
         }
+        // Within a slice the last one.
+        let ready = endpoint("10.0.0.1", true, true, false);
+        let not_ready = endpoint("10.0.0.1", false, false, false);
+        let here = endpoint("10.0.0.1@", true, true, false);
+        let draining = endpoint("10.0.0.1", false, true, true);
+        for (endpoints, chosen) in [
+            (vec![ready.clone(), not_ready.clone()], (vec![], vec![])),
+            (vec![not_ready.clone(), ready.clone()], (vec![1], vec![])),
+            (vec![ready.clone(), here.clone()], (vec![1], vec![1])),
+            (vec![here.clone(), ready.clone()], (vec![1], vec![])),
+            (vec![here, draining], (vec![1], vec![1])),
+        ] {
+            assert_eq!(selected(vec![slice("a", endpoints)]), chosen);
+        }
+        assert_eq!(
+            selected(vec![slice("a", vec![not_ready]), slice("b", vec![ready])]),
+            (vec![1], vec![])
+        );
         let many = |name| {
             let endpoints = (1..100).map(|i| endpoint(&format!("10.0.0.{i}"), true, true, false));
             slice(name, endpoints.collect())

@@ -2,7 +2,7 @@
 
 use super::Oracle;
 use crate::fake::packet::Endpoint;
-use crate::object::{self, Service, ServicePort};
+use crate::object::{self, EndpointSlice, Service, ServicePort};
 
 /// An endpoint in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,10 +25,12 @@ impl Candidate<'_> {
 }
 
 impl Oracle {
-    /// The endpoints of a Service port, one for each address and port. Of duplicates the one that
-    /// does not terminate counts, then the ready, the serving, the one in the first slice by name.
+    /// The endpoints of a Service port, one for each address and port. Of duplicates in a slice the
+    /// last that does not terminate counts, else the first. Of those in several slices the one that
+    /// does not terminate, then the ready, the serving, the one in the first slice by name.
     pub(super) fn candidates(&self, service: &Service, port: &ServicePort) -> Vec<Candidate<'_>> {
         let mut candidates: Vec<Candidate<'_>> = Vec::new();
+        let mut found_in: Vec<&EndpointSlice> = Vec::new();
         for slice in self.slices.values() {
             if slice.name.namespace != service.name.namespace || slice.service != service.name.name
             {
@@ -48,13 +50,19 @@ impl Oracle {
                         port: slice_port.port,
                     };
                     let rank = |of: &object::Endpoint| (!of.terminating, of.ready, of.serving);
-                    match candidates
-                        .iter_mut()
-                        .find(|known| known.endpoint == endpoint)
-                    {
-                        Some(known) if rank(of) > rank(known.of) => known.of = of,
-                        Some(_) => {}
-                        None => candidates.push(Candidate { endpoint, of }),
+                    let known = candidates.iter().position(|c| c.endpoint == endpoint);
+                    let Some(known) = known else {
+                        candidates.push(Candidate { endpoint, of });
+                        found_in.push(slice);
+                        continue;
+                    };
+                    let counts = if found_in[known].name == slice.name {
+                        !of.terminating
+                    } else {
+                        rank(of) > rank(candidates[known].of)
+                    };
+                    if counts {
+                        (candidates[known].of, found_in[known]) = (of, slice);
                     }
                 }
             }
