@@ -31,12 +31,54 @@ pub struct Reading {
     thread: Option<thread::JoinHandle<()>>,
 }
 
+/// A first reading that may take its time. Dropped, it goes on until the process ends.
+#[derive(Debug)]
+pub struct Loading {
+    first: mpsc::Receiver<Result<Vec<Change>>>,
+    receiver: Receiver,
+    /// How it is doing.
+    pub board: ApiBoard,
+    facts: RequestFacts,
+    stop: UnixStream,
+    thread: thread::JoinHandle<()>,
+}
+
+impl Loading {
+    /// Waits until everything was received.
+    ///
+    /// # Errors
+    /// When that takes too long.
+    pub fn finished(self) -> Result<Reading> {
+        let first = self.first.recv_timeout(PATIENCE);
+        Ok(Reading {
+            first: first.context("the first reading")??,
+            receiver: self.receiver,
+            board: self.board,
+            facts: self.facts,
+            stop: Some(self.stop),
+            thread: Some(self.thread),
+        })
+    }
+}
+
 impl Reading {
     /// Receives everything there is, then follows.
     ///
     /// # Errors
     /// When that takes too long.
     pub fn start(namespace: &Namespace, kubeconfig: PathBuf, content_type: &str) -> Result<Self> {
+        Self::begin(namespace, kubeconfig, content_type)?.finished()
+    }
+
+    /// Begins to receive everything there is.
+    ///
+    /// # Errors
+    /// Of the kubeconfig.
+    pub fn begin(
+        namespace: &Namespace,
+        kubeconfig: PathBuf,
+        content_type: &str,
+    ) -> Result<Loading> {
         let options = ConnectionOptions {
             kubeconfig: Some(kubeconfig),
             content_type: content_type.to_owned(),
@@ -45,36 +87,43 @@ impl Reading {
         let handle = namespace.handle();
         let (publisher, receiver) = mailbox::open();
         let (stop, stopped) = UnixStream::pair()?;
-        let (send, receive) = mpsc::channel();
+        let (opened, open) = mpsc::channel();
+        let (loaded, first) = mpsc::channel();
         let thread = thread::spawn(move || {
-            let loading = || -> Result<_> {
+            let opening = || -> Result<_> {
                 handle.enter()?;
-                let mut reader = ApiReader::new(options, Some("node-a"))?;
-                let mut first = Vec::new();
-                let loaded = reader.load(&Stop::new()?, |change| first.push(change))?;
-                ensure!(loaded == Loaded::Synced, "not all was read");
-                Ok((reader, first))
+                Ok(ApiReader::new(options, Some("node-a"))?)
             };
-            match loading() {
-                Ok((reader, first)) => {
-                    let told = (first, reader.board(), reader.client().facts());
-                    let _ = send.send(Ok(told));
-                    let ended = reader.run(&publisher, &stopped);
-                    assert!(ended.is_ok(), "{ended:?}");
+            let mut reader = match opening() {
+                Ok(reader) => reader,
+                Err(error) => {
+                    let _ = opened.send(Err(error));
+                    return;
                 }
-                Err(error) => _ = send.send(Err(error)),
+            };
+            let _ = opened.send(Ok((reader.board(), reader.client().facts())));
+            let mut loading = || -> Result<_> {
+                let mut first = Vec::new();
+                let done = reader.load(&Stop::new()?, |change| first.push(change))?;
+                ensure!(done == Loaded::Synced, "not all was read");
+                Ok(first)
+            };
+            let done = loading();
+            let failed = done.is_err();
+            let _ = loaded.send(done);
+            if !failed {
+                let ended = reader.run(&publisher, &stopped);
+                assert!(ended.is_ok(), "{ended:?}");
             }
         });
-        let (first, board, facts) = receive
-            .recv_timeout(PATIENCE)
-            .context("the first reading")??;
-        Ok(Self {
+        let (board, facts) = open.recv_timeout(PATIENCE).context("the reader")??;
+        Ok(Loading {
             first,
             receiver,
             board,
             facts,
-            stop: Some(stop),
-            thread: Some(thread),
+            stop,
+            thread,
         })
     }
 

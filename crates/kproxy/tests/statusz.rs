@@ -6,21 +6,19 @@
     reason = "in tests a panic is a verdict"
 )]
 
+mod browser;
 mod loopback;
 mod sandbox;
+mod site;
 
-use core::net::SocketAddr;
-use std::fs;
-use std::io::{self, Read as _, Write as _};
-use std::net::TcpStream;
-use std::path::Path;
-use std::process::Command;
 use std::thread;
 use std::time::Instant;
 
+use browser::{Browser, DESK, PHONE};
 use loopback::bring_up;
 use sandbox::{PATIENCE, Running, Sandbox, sandboxed, service, slice};
 use serde_json::json;
+use site::{Site, link};
 
 const NODE: &str = "192.0.2.1";
 const HOSTILE: &str = "<img src=x onerror=alert(1)>\"'&";
@@ -35,13 +33,19 @@ fn it_shows_services_with_search_pages_and_nothing_that_is_markup() {
         }
         let list = site.page("/statusz/services");
         assert!(
-            list.contains("203 of 203 rows") && list.contains("page 1 of 3"),
+            list.contains("203 of 203 rows") && list.contains("1 to 100"),
             "{list}"
         );
-        assert!(list.contains("href=\"/statusz/services?page=2\""), "{list}");
-        let last = site.page("/statusz/services?page=3");
-        assert!(last.contains("default/web"), "{last}");
-        assert!(!last.contains("on →"), "{last}");
+        let second = site.page(&link(&list, "on →").unwrap());
+        assert!(second.contains("101 to 200"), "{second}");
+        let last = site.page(&link(&second, "on →").unwrap());
+        assert!(
+            last.contains("201 to 203") && last.contains("default/web"),
+            "{last}"
+        );
+        assert_eq!(link(&last, "on →"), None, "{last}");
+        let back = site.page(&link(&last, "← back").unwrap());
+        assert!(back.contains("101 to 200"), "{back}");
 
         let found = site.page("/statusz/services?q=svc-19");
         assert!(found.contains("11 of 203 rows"), "{found}");
@@ -114,55 +118,20 @@ fn other_hosts_see_it_only_if_they_may() {
 /// `KPROXY_SCREENSHOTS` the pictures are kept in that folder.
 #[test]
 fn a_browser_draws_it() {
-    let Some(browser) = ["chromium", "chromium-browser", "google-chrome"]
-        .into_iter()
-        .find(|name| Command::new(name).arg("--version").output().is_ok())
-    else {
-        test_support::skip("no chromium");
-        return;
-    };
     sandboxed(move |sandbox| {
-        let (_proxy, _) = start(&sandbox, &[]);
-        let kept = std::env::var_os("KPROXY_SCREENSHOTS");
-        let folder = kept
-            .as_ref()
-            .map_or_else(|| sandbox.folder(), |it| Path::new(it));
+        let Some(browser) = Browser::find(sandbox.folder()) else {
+            test_support::skip("no chromium");
+            return;
+        };
+        let (_proxy, site) = start(&sandbox, &[]);
         for (page, path) in [
             ("overview", "/statusz"),
             ("services", "/statusz/services"),
             ("service", "/statusz/service?name=default%2Fweb"),
         ] {
-            for (width, height) in [(390, 844), (1280, 900)] {
+            for screen in [PHONE, DESK] {
                 for dark in [false, true] {
-                    let scheme = if dark { "dark" } else { "light" };
-                    let file = folder.join(format!("{page}-{width}-{scheme}.png"));
-                    let mut chromium = Command::new(browser);
-                    chromium
-                        .args([
-                            "--headless",
-                            "--no-sandbox",
-                            "--disable-gpu",
-                            "--hide-scrollbars",
-                        ])
-                        .arg(format!(
-                            "--user-data-dir={}",
-                            sandbox.path("browser").display()
-                        ))
-                        .arg(format!("--window-size={width},{height}"))
-                        .arg(format!("--screenshot={}", file.display()));
-                    if dark {
-                        chromium.arg("--blink-settings=preferredColorScheme=0");
-                    }
-                    chromium.arg(format!("http://127.0.0.1:10249{path}"));
-                    let output = chromium.output().unwrap();
-                    let picture = fs::read(&file).unwrap_or_else(|_| panic!("{output:?}"));
-                    // PNG: width and height follow the first chunk's name.
-                    assert!(picture.starts_with(b"\x89PNG"), "{output:?}");
-                    let number =
-                        |at: usize| u32::from_be_bytes(picture[at..at + 4].try_into().unwrap());
-                    assert_eq!((number(16), number(20)), (width, height));
-                    // An empty page packs into far less.
-                    assert!(picture.len() > 8_000, "{page}: {} bytes", picture.len());
+                    browser.draw(page, &format!("http://{}{path}", site.0), screen, dark);
                 }
             }
         }
@@ -198,43 +167,6 @@ fn start(sandbox: &Sandbox, more: &[&str]) -> (Running, Site) {
             .is_ok_and(|(_, page)| page.contains(programmed))
     });
     (proxy, site)
-}
-
-struct Site(String);
-
-impl Site {
-    fn page(&self, path: &str) -> String {
-        let (code, page) = self.ask(path);
-        assert_eq!(code, 200, "{path}: {page}");
-        page
-    }
-
-    fn ask(&self, path: &str) -> (u16, String) {
-        self.try_ask(path).unwrap()
-    }
-
-    fn try_ask(&self, path: &str) -> io::Result<(u16, String)> {
-        let mut connection = TcpStream::connect(self.0.parse::<SocketAddr>().unwrap())?;
-        connection.set_read_timeout(Some(PATIENCE))?;
-        let request = format!("GET {path} HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n");
-        connection.write_all(request.as_bytes())?;
-        let mut answer = String::new();
-        connection.read_to_string(&mut answer)?;
-        let ended = || io::Error::from(io::ErrorKind::UnexpectedEof);
-        let (head, body) = answer.split_once("\r\n\r\n").ok_or_else(ended)?;
-        let head = head.to_ascii_lowercase();
-        if path.starts_with("/statusz") && head.contains("text/html") {
-            assert!(
-                head.contains("content-security-policy: default-src 'none'"),
-                "{head}"
-            );
-            assert!(head.contains("x-content-type-options: nosniff"), "{head}");
-        }
-        Ok((
-            head.split(' ').nth(1).unwrap().parse().unwrap(),
-            body.to_owned(),
-        ))
-    }
 }
 
 /// Another process does it: there is nothing to wait on but what it tells.

@@ -11,6 +11,7 @@
 
 mod account;
 mod audit;
+mod certificate;
 mod client;
 mod etcd;
 mod kproxy_program;
@@ -22,6 +23,7 @@ mod server;
 
 pub use account::Token;
 pub use audit::{Audit, Entry};
+pub use certificate::ClientCertificate;
 pub use client::{Client, Key, Method, Request, Response};
 pub use kproxy_program::KproxyProgram;
 pub use kube_proxy::{KubeProxy, Settings};
@@ -97,6 +99,7 @@ impl ControlPlane {
         let namespace = Namespace::new("control plane")?;
         let etcd = etcd::start(&namespace, folder.path())?;
         server::make_keys(folder.path())?;
+        certificate::make_authority(folder.path())?;
         fs::write(
             folder.path().join("tokens.csv"),
             format!("{TOKEN},admin,1,\"system:masters\"\n"),
@@ -178,6 +181,32 @@ impl ControlPlane {
     pub fn relay_to(&self, node: &Namespace) -> Result<Relay> {
         let (near, far): (SocketAddr, SocketAddr) = (RELAYED.parse()?, SERVER.parse()?);
         Relay::start((node, near), (&self.namespace, far))
+    }
+
+    /// A certificate for a user of a group.
+    ///
+    /// # Errors
+    /// When openssl fails.
+    pub fn certify(&self, user: &str, group: &str) -> Result<ClientCertificate> {
+        ClientCertificate::sign(self.folder.path(), user, group)
+    }
+
+    /// Has the API server trust another authority: it will not accept, from then on, what the former
+    /// one signed.
+    ///
+    /// # Errors
+    /// When openssl fails.
+    pub fn replace_authority(&self) -> Result<()> {
+        certificate::make_authority(self.folder.path())
+    }
+
+    /// Has the API server sign itself another certificate when it starts next.
+    ///
+    /// # Errors
+    /// When the present one cannot be removed.
+    pub fn forget_certificate(&self) -> Result<()> {
+        fs::remove_dir_all(self.folder.path().join("certificates"))?;
+        Ok(())
     }
 
     /// Certificate of the API server, which it signed itself.

@@ -6,7 +6,7 @@ use std::{fs, path::Path, process::Command, time::Instant};
 use anyhow::{Context as _, Result, bail, ensure};
 use netns_lab::Namespace;
 
-use super::{Client, SERVICE_CIDRS, find};
+use super::{Client, SERVICE_CIDRS, certificate, find};
 use crate::program::Program;
 
 /// How long a program may take to start, or the API server to answer.
@@ -49,6 +49,7 @@ pub(super) fn start(namespace: &Namespace, folder: &Path, options: Options) -> R
         ))
         .arg(path("--cert-dir", "certificates"))
         .arg(path("--token-auth-file", "tokens.csv"))
+        .arg(path("--client-ca-file", certificate::AUTHORITY))
         .arg(path("--service-account-key-file", "accounts.pub"))
         .arg(path("--service-account-signing-key-file", "accounts.key"));
     if options.rbac {

@@ -17,7 +17,7 @@ mod window;
 pub use history::{History, Past, PastFailure, PastTransaction};
 pub use pace::Periods;
 pub use status::{FamilyStatus, NodeStatus, NotServed, Status, StatusBoard};
-pub use window::{Listing, ServiceRow, Window};
+pub use window::{Listing, Only, Place, ServiceRow, Wanted, Window};
 
 use core::fmt;
 use core::time::Duration;

@@ -1,24 +1,33 @@
 //! What is planned, for people to look at: asked for from other threads, answered by the loop between
 //! two syncs, a slice at a time. Nobody's packets wait for somebody who looks, and it costs nothing
 //! while nobody does.
+//!
+//! All Services are looked at for each page of their list, and no more than a page of them is kept.
 
-use core::net::IpAddr;
+mod listing;
+
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::SystemTime;
 
 use nft_batch::Transport;
+use svc_planner::ServiceDetail;
 use svc_planner::mailbox::Bell;
-use svc_planner::object::{ObjectName, TrafficPolicy};
+use svc_planner::object::ObjectName;
 use svc_planner::plan::Family;
-use svc_planner::{ServiceDetail, ServiceSummary};
 use tokio::sync::oneshot;
 
+pub use self::listing::{Listing, Only, Place, ServiceRow, Wanted};
+
+use self::listing::Collector;
 use crate::engine::{Engine, Wait};
 
 /// Services and endpoints looked at in a slice: a fraction of a millisecond.
 const SLICE: usize = 4096;
 /// Questions that may wait.
 const QUESTIONS: usize = 256;
+/// Lists that are written at the same time; so many more may wait.
+const LISTS: usize = 16;
+/// Endpoints that are told of at once, whatever was asked for.
+const ENDPOINTS: usize = 1_000;
 
 /// Where other threads ask. Clones are the same.
 #[derive(Debug, Clone, Default)]
@@ -32,60 +41,31 @@ struct Shared {
 
 #[derive(Debug)]
 enum Question {
-    Services(oneshot::Sender<Listing>),
-    Service(ObjectName, oneshot::Sender<Vec<(Family, ServiceDetail)>>),
-}
-
-/// All Services as they were within a short time, in no particular order, one row for each family.
-#[derive(Debug)]
-pub struct Listing {
-    /// When the last row was read.
-    pub time: SystemTime,
-    /// Rows.
-    pub rows: Vec<ServiceRow>,
-}
-
-/// A Service of a family.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ServiceRow {
-    /// Namespace and name, with a slash between.
-    pub name: Box<str>,
-    /// Family.
-    pub family: Family,
-    /// First ClusterIP.
-    pub cluster_ip: IpAddr,
-    /// Addresses besides ClusterIPs.
-    pub other_addresses: usize,
-    /// Ports.
-    pub ports: usize,
-    /// Those with a node port.
-    pub node_ports: usize,
-    /// Endpoints.
-    pub endpoints: usize,
-    /// Those that are ready.
-    pub ready: usize,
-    /// Those on this node.
-    pub local: usize,
-    /// Internal traffic policy.
-    pub internal: TrafficPolicy,
-    /// External traffic policy.
-    pub external: TrafficPolicy,
-    /// ClientIP affinity timeout in seconds.
-    pub affinity: Option<u32>,
+    Services(Wanted, oneshot::Sender<Listing>),
+    Service(
+        ObjectName,
+        usize,
+        oneshot::Sender<Vec<(Family, ServiceDetail)>>,
+    ),
 }
 
 impl Window {
-    /// All Services; `None` if the loop does not run.
-    pub async fn services(&self) -> Option<Listing> {
+    /// A page of Services; `None` if the loop does not run, or too many ask.
+    pub async fn services(&self, wanted: Wanted) -> Option<Listing> {
         let (sender, answer) = oneshot::channel();
-        self.ask(Question::Services(sender))?;
+        self.ask(Question::Services(wanted, sender))?;
         answer.await.ok()
     }
 
-    /// All about a Service, in each family that has it; `None` if the loop does not run.
-    pub async fn service(&self, name: ObjectName) -> Option<Vec<(Family, ServiceDetail)>> {
+    /// A Service in each family that has it, with at most a thousand of its endpoints, from a position
+    /// on; `None` if the loop does not run.
+    pub async fn service(
+        &self,
+        name: ObjectName,
+        from: usize,
+    ) -> Option<Vec<(Family, ServiceDetail)>> {
         let (sender, answer) = oneshot::channel();
-        self.ask(Question::Service(name, sender))?;
+        self.ask(Question::Service(name, from, sender))?;
         answer.await.ok()
     }
 
@@ -119,16 +99,23 @@ impl Window {
 #[derive(Debug, Default)]
 pub(super) struct Clerk {
     window: Window,
+    /// Lists for which Services are being looked at.
     writing: Option<Writing>,
+    /// Those that come with the next look.
+    waiting: Vec<Order>,
 }
 
-/// A listing that is being written.
+#[derive(Debug)]
+struct Order {
+    collector: Collector,
+    reader: oneshot::Sender<Listing>,
+}
+
 #[derive(Debug)]
 struct Writing {
     family: usize,
     from: u32,
-    rows: Vec<ServiceRow>,
-    readers: Vec<oneshot::Sender<Listing>>,
+    orders: Vec<Order>,
 }
 
 impl Clerk {
@@ -141,19 +128,20 @@ impl Clerk {
         let questions = core::mem::take(&mut *self.window.lock());
         for question in questions {
             match question {
-                Question::Services(reader) => {
-                    let writing = self.writing.get_or_insert_with(|| Writing {
-                        family: 0,
-                        from: 0,
-                        rows: Vec::new(),
-                        readers: Vec::new(),
-                    });
-                    writing.readers.push(reader);
+                Question::Services(wanted, reader) => {
+                    // Who is one too many hears at once that nobody answers.
+                    if self.waiting.len() < LISTS {
+                        self.waiting.push(Order {
+                            collector: Collector::new(wanted),
+                            reader,
+                        });
+                    }
                 }
-                Question::Service(name, reader) => {
+                Question::Service(name, from, reader) => {
+                    let part = from..from.saturating_add(ENDPOINTS);
                     let families = engine.families();
                     let details = families.filter_map(|family| {
-                        let detail = engine.planner(family)?.service(&name)?;
+                        let detail = engine.planner(family)?.service(&name, part.clone())?;
                         Some((family, detail))
                     });
                     // Who asked may have gone.
@@ -161,65 +149,54 @@ impl Clerk {
                 }
             }
         }
+        if self.writing.is_none() && !self.waiting.is_empty() {
+            self.writing = Some(Writing {
+                family: 0,
+                from: 0,
+                orders: core::mem::take(&mut self.waiting),
+            });
+        }
         let Some(writing) = &mut self.writing else {
             return Wait::Change;
         };
-        if writing.go_on(engine) {
-            return Wait::Until(engine.clock().now());
+        if !writing.go_on(engine)
+            && let Some(done) = self.writing.take()
+        {
+            done.finish();
+            if self.waiting.is_empty() {
+                return Wait::Change;
+            }
         }
-        if let Some(writing) = self.writing.take() {
-            writing.finish();
-        }
-        Wait::Change
+        Wait::Until(engine.clock().now())
     }
 }
 
 impl Writing {
-    /// Writes a slice; false if that was the last.
+    /// Looks at a slice; false if there is none any more.
     fn go_on<T: Transport>(&mut self, engine: &Engine<T>) -> bool {
+        // Nobody may be left who wants to know.
+        self.orders.retain(|order| !order.reader.is_closed());
         let Some(family) = engine.families().nth(self.family) else {
             return false;
         };
-        let rows = &mut self.rows;
+        let orders = &mut self.orders;
         let next = engine.planner(family).and_then(|planner| {
-            planner.services(self.from, SLICE, |service| rows.push(row(family, &service)))
+            planner.services(self.from, SLICE, |service| {
+                for order in &mut *orders {
+                    order.collector.see(family, &service);
+                }
+            })
         });
         match next {
             Some(from) => self.from = from,
             None => (self.family, self.from) = (self.family + 1, 0),
         }
-        true
+        !self.orders.is_empty()
     }
 
     fn finish(self) {
-        let mut readers = self.readers;
-        let time = SystemTime::now();
-        // Few ask at the same time; each gets a copy, the last one the rows themselves.
-        let last = readers.pop();
-        for reader in readers {
-            let rows = self.rows.clone();
-            let _ = reader.send(Listing { time, rows });
+        for order in self.orders {
+            let _ = order.reader.send(order.collector.finish());
         }
-        if let Some(reader) = last {
-            let rows = self.rows;
-            let _ = reader.send(Listing { time, rows });
-        }
-    }
-}
-
-fn row(family: Family, service: &ServiceSummary<'_>) -> ServiceRow {
-    ServiceRow {
-        name: format!("{}/{}", service.namespace, service.name).into(),
-        family,
-        cluster_ip: service.cluster_ip,
-        other_addresses: service.other_addresses,
-        ports: service.ports,
-        node_ports: service.node_ports,
-        endpoints: service.endpoints,
-        ready: service.ready,
-        local: service.local,
-        internal: service.internal,
-        external: service.external,
-        affinity: service.affinity,
     }
 }

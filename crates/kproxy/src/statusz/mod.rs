@@ -15,8 +15,7 @@ mod services;
 
 use core::time::Duration;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::sync::Arc;
 
 use clap::ValueEnum;
 use hyper::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderValue, REFERRER_POLICY};
@@ -26,7 +25,6 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use self::query::Query;
-use self::services::Services;
 use crate::health::{Health, not_found, response};
 use crate::listeners::{Ask, Pages, Reply};
 use crate::metrics::SyncMetrics;
@@ -34,8 +32,6 @@ use crate::proxy::{History, Window};
 
 /// How long to wait for the loop, which may be in the middle of a long transaction.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// For so long a list of Services is shown again: turning pages does not read all of them anew.
-const FRESH: Duration = Duration::from_secs(5);
 
 /// Who may look.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -70,10 +66,7 @@ pub struct Sources {
 /// Makes the pages under `/statusz`; others are not found.
 #[must_use]
 pub fn pages(sources: Sources, audience: Audience) -> Pages {
-    let site = Arc::new(Site {
-        sources,
-        last: Mutex::default(),
-    });
+    let site = Arc::new(Site { sources });
     Arc::new(move |ask| {
         let may_look = match audience {
             Audience::Nobody => return not_found().into(),
@@ -99,8 +92,6 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; form-action
 
 struct Site {
     sources: Sources,
-    /// The last list, and when it was read.
-    last: Mutex<Option<(Instant, Arc<Services>)>>,
 }
 
 impl Site {
@@ -112,16 +103,21 @@ impl Site {
                 written(move || overview::page(&site.sources)).await
             })),
             "/statusz/services" => Reply::Later(Box::pin(async move {
-                let Some(services) = site.services().await else {
-                    return busy();
-                };
-                written(move || services::page(&site.sources, &services, &query)).await
+                let wanted = services::wanted(&query);
+                match timeout(PATIENCE, site.sources.window.services(wanted)).await {
+                    Ok(Some(listing)) => {
+                        written(move || services::page(&site.sources, &listing, &query)).await
+                    }
+                    _ => busy(),
+                }
             })),
             "/statusz/service" => Reply::Later(Box::pin(async move {
                 let Some(name) = query.service() else {
                     return not_found();
                 };
-                match timeout(PATIENCE, site.sources.window.service(name.clone())).await {
+                let from = service::first_endpoint(&query);
+                let asked = site.sources.window.service(name.clone(), from);
+                match timeout(PATIENCE, asked).await {
                     Ok(Some(details)) if details.is_empty() => not_found(),
                     Ok(Some(details)) => {
                         let page = move || service::page(&site.sources, &name, &details, &query);
@@ -132,29 +128,6 @@ impl Site {
             })),
             _ => not_found().into(),
         }
-    }
-
-    /// The list of Services, at most a few seconds old.
-    async fn services(self: &Arc<Self>) -> Option<Arc<Services>> {
-        let known = self
-            .last
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
-        if let Some((time, services)) = known
-            && time.elapsed() < FRESH
-        {
-            return Some(services);
-        }
-        let listing = timeout(PATIENCE, self.sources.window.services())
-            .await
-            .ok()??;
-        let services = spawn_blocking(move || Arc::new(Services::new(listing)))
-            .await
-            .ok()?;
-        let last = Some((Instant::now(), Arc::clone(&services)));
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = last;
-        Some(services)
     }
 }
 

@@ -12,6 +12,15 @@ use crate::health::family_label;
 /// Endpoints on a page.
 const PER_PAGE: usize = 250;
 
+/// Position of the first endpoint on the page that is asked for.
+pub(super) fn first_endpoint(query: &Query) -> usize {
+    query
+        .number("page")
+        .max(1)
+        .saturating_sub(1)
+        .saturating_mul(PER_PAGE)
+}
+
 pub(super) fn page(
     sources: &Sources,
     name: &ObjectName,
@@ -34,25 +43,24 @@ pub(super) fn page(
             ));
         }
     }
-    let number = query.number("page");
+    let number = query.number("page").max(1);
     for (family, detail) in details {
         let label = family_label(*family);
         page.add(format_args!("<h2>{label} frontends</h2>"));
         frontends(&mut page, &detail.frontends);
-        let all = detail.endpoints.len();
-        let ready = detail.endpoints.iter().filter(|it| it.ready).count();
         page.add(format_args!(
             "<h2>{label} endpoints <span class=\"soft\">{} of {} ready</span></h2>",
-            Grouped::of(ready),
-            Grouped::of(all)
+            Grouped::of(detail.ready),
+            Grouped::of(detail.all)
         ));
-        let pages = all.div_ceil(PER_PAGE).max(1);
-        let number = number.clamp(1, pages);
-        let from = (number - 1) * PER_PAGE;
-        endpoints(&mut page, detail.endpoints.iter().skip(from).take(PER_PAGE));
+        let pages = detail.all.div_ceil(PER_PAGE).max(1);
+        endpoints(&mut page, detail.endpoints.iter().take(PER_PAGE));
         if pages > 1 {
             page.add(format_args!("<div class=\"pages soft\">"));
-            for (to, word) in [(number.wrapping_sub(1), "← back"), (number + 1, "on →")] {
+            for (to, word) in [
+                ((number - 1).min(pages), "← back"),
+                (number.saturating_add(1), "on →"),
+            ] {
                 if (1..=pages).contains(&to) {
                     let to = link(
                         "/statusz/service",

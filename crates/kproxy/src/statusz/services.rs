@@ -1,145 +1,116 @@
 //! The list of Services: searched, filtered, a page at a time.
 
-use std::time::SystemTime;
-
 use svc_planner::object::TrafficPolicy;
+use svc_planner::plan::Family;
 
 use super::Sources;
 use super::html::{Ago, Escaped, Grouped, Page};
 use super::query::{Query, link};
 use crate::health::family_label;
-use crate::proxy::{Listing, ServiceRow};
+use crate::proxy::{Listing, Only, Place, ServiceRow, Wanted};
 
 /// Services on a page.
 const PER_PAGE: usize = 100;
+const PATH: &str = "/statusz/services";
 
-/// All Services, by name.
-pub(super) struct Services {
-    time: SystemTime,
-    rows: Vec<ServiceRow>,
-}
+/// Kinds of Services: word of a link, and what is shown.
+const KINDS: [(Only, &str, &str); 5] = [
+    (Only::All, "", "all"),
+    (Only::WithoutEndpoints, "empty", "without ready endpoints"),
+    (Only::NotAllReady, "unready", "not all endpoints ready"),
+    (Only::Local, "local", "traffic policy Local"),
+    (Only::Affinity, "affinity", "session affinity"),
+];
 
-impl Services {
-    pub(super) fn new(listing: Listing) -> Self {
-        let Listing { time, mut rows } = listing;
-        rows.sort_unstable_by(|a, b| (&a.name, a.family).cmp(&(&b.name, b.family)));
-        Self { time, rows }
+/// What a page is to show.
+pub(super) fn wanted(query: &Query) -> Wanted {
+    let word = query.text("only");
+    let known = KINDS.iter().find(|(_, it, _)| *it == word);
+    let place = |name: &str| {
+        let (name, family) = query.text(name).rsplit_once('/')?;
+        let family = [Family::Ipv4, Family::Ipv6]
+            .into_iter()
+            .find(|it| family_label(*it) == family)?;
+        Some((name.into(), family))
+    };
+    Wanted {
+        search: query.text("q").into(),
+        only: known.map_or(Only::All, |(only, ..)| *only),
+        from: match (place("after"), place("before")) {
+            (Some((name, family)), _) => Place::After(name, family),
+            (None, Some((name, family))) => Place::Before(name, family),
+            (None, None) => Place::Start,
+        },
+        rows: PER_PAGE,
     }
 }
 
-/// Which Services are shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Filter {
-    All,
-    WithoutEndpoints,
-    NotAllReady,
-    Local,
-    Affinity,
-}
-
-impl Filter {
-    const ALL: [(Self, &str, &str); 5] = [
-        (Self::All, "", "all"),
-        (Self::WithoutEndpoints, "empty", "without ready endpoints"),
-        (Self::NotAllReady, "unready", "not all endpoints ready"),
-        (Self::Local, "local", "traffic policy Local"),
-        (Self::Affinity, "affinity", "session affinity"),
-    ];
-
-    fn of(word: &str) -> Self {
-        let known = Self::ALL.iter().find(|(_, it, _)| *it == word);
-        known.map_or(Self::All, |(filter, ..)| *filter)
-    }
-
-    fn admits(self, row: &ServiceRow) -> bool {
-        let is_local = [row.internal, row.external].contains(&TrafficPolicy::Local);
-        match self {
-            Self::All => true,
-            Self::WithoutEndpoints => row.ready == 0,
-            Self::NotAllReady => row.ready < row.endpoints,
-            Self::Local => is_local,
-            Self::Affinity => row.affinity.is_some(),
-        }
-    }
-}
-
-pub(super) fn page(sources: &Sources, services: &Services, query: &Query) -> String {
-    let mut page = Page::new("Services", &sources.node, "/statusz/services");
+pub(super) fn page(sources: &Sources, listing: &Listing, query: &Query) -> String {
+    let mut page = Page::new("Services", &sources.node, PATH);
     let (search, only) = (query.text("q"), query.text("only"));
-    let filter = Filter::of(only);
-    let wanted = search.trim().to_lowercase();
-    let found: Vec<_> = services
-        .rows
-        .iter()
-        .filter(|row| filter.admits(row) && matches(row, &wanted))
-        .collect();
-    let pages = found.len().div_ceil(PER_PAGE).max(1);
-    let number = query.number("page").clamp(1, pages);
     page.add(format_args!(
-        "<h1>Services</h1><form action=\"/statusz/services\"><input type=\"search\" name=\"q\" \
+        "<h1>Services</h1><form action=\"{PATH}\"><input type=\"search\" name=\"q\" \
          value=\"{}\" placeholder=\"namespace, name or address\" aria-label=\"Search\">\
          <select name=\"only\" aria-label=\"Only\">",
         Escaped(search)
     ));
-    for (it, word, text) in Filter::ALL {
-        let selected = if it == filter { " selected" } else { "" };
+    for (_, word, text) in KINDS {
+        let selected = if word == only { " selected" } else { "" };
         page.add(format_args!(
             "<option value=\"{word}\"{selected}>{text}</option>"
         ));
     }
     page.add(format_args!("</select><button>Search</button></form>"));
-    let turn = |to: usize| {
-        let number = to.to_string();
-        link(
-            "/statusz/services",
-            &[("q", search), ("only", only), ("page", &number)],
-        )
-    };
-    let pager = |page: &mut Page| {
-        page.add(format_args!(
-            "<div class=\"pages soft\"><span>{} of {} rows, {}</span>",
-            Grouped::of(found.len()),
-            Grouped::of(services.rows.len()),
-            Ago::since(services.time)
-        ));
-        if number > 1 {
-            page.add(format_args!(
-                "<a href=\"{}\">← back</a>",
-                Escaped(turn(number - 1))
-            ));
-        }
-        page.add(format_args!("<span>page {number} of {pages}</span>"));
-        if number < pages {
-            page.add(format_args!(
-                "<a href=\"{}\">on →</a>",
-                Escaped(turn(number + 1))
-            ));
-        }
-        page.add(format_args!("</div>"));
-    };
-    pager(&mut page);
-    let shown = found.iter().skip((number - 1) * PER_PAGE).take(PER_PAGE);
+    pager(&mut page, listing, query);
     page.add(format_args!(
         "<div class=\"wrap\"><table><tr><th>Service<th>ClusterIP<th class=\"num\">Ready\
          <th class=\"num wide\">Here<th class=\"num wide\">Ports<th class=\"wide\">Besides</tr>"
     ));
-    for row in shown {
+    for row in &listing.rows {
         self::row(&mut page, row);
     }
     page.add(format_args!("</table></div>"));
-    if found.is_empty() {
+    if listing.found == 0 {
         page.add(format_args!(
             "<p class=\"soft\">No Service is like that.</p>"
         ));
-    } else if pages > 1 {
-        pager(&mut page);
+    } else if listing.found > listing.rows.len() {
+        pager(&mut page, listing, query);
     }
     page.finish()
 }
 
-/// Does a part of the name or the whole address match?
-fn matches(row: &ServiceRow, wanted: &str) -> bool {
-    wanted.is_empty() || row.name.contains(wanted) || row.cluster_ip.to_string() == wanted
+/// Which rows these are, and the way to others.
+fn pager(page: &mut Page, listing: &Listing, query: &Query) {
+    page.add(format_args!(
+        "<div class=\"pages soft\"><span>{} of {} rows, {}</span>",
+        Grouped::of(listing.found),
+        Grouped::of(listing.all),
+        Ago::since(listing.time)
+    ));
+    let turn = |place: &str, row: &ServiceRow| {
+        let at = format!("{}/{}", row.name, family_label(row.family));
+        let (search, only) = (query.text("q"), query.text("only"));
+        link(PATH, &[("q", search), ("only", only), (place, &at)])
+    };
+    let end = listing.before + listing.rows.len();
+    let first = listing.rows.first().filter(|_| listing.before > 0);
+    if let Some(first) = first {
+        let to = turn("before", first);
+        page.add(format_args!("<a href=\"{}\">← back</a>", Escaped(to)));
+    }
+    if !listing.rows.is_empty() {
+        page.add(format_args!(
+            "<span>{} to {}</span>",
+            Grouped::of(listing.before + 1),
+            Grouped::of(end)
+        ));
+    }
+    if let Some(last) = listing.rows.last().filter(|_| end < listing.found) {
+        let to = turn("after", last);
+        page.add(format_args!("<a href=\"{}\">on →</a>", Escaped(to)));
+    }
+    page.add(format_args!("</div>"));
 }
 
 fn row(page: &mut Page, row: &ServiceRow) {

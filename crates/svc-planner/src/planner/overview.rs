@@ -1,14 +1,16 @@
 //! What is planned, in numbers and by Service: for metrics, and for people to look at.
 
 use core::net::IpAddr;
+use core::ops::Range;
 
 use super::Planner;
 use crate::kernel::set::SetId;
+use crate::model::address::Address;
 use crate::model::frontend::Frontend;
 use crate::model::service::{Role, Service};
-use crate::model::slice::{Flags, Slice};
+use crate::model::slice::{Endpoint, Flags, Slice};
 use crate::object::{ObjectName, Protocol, TrafficPolicy};
-use crate::plan::{Name, Route};
+use crate::plan::{Family, Name, Route};
 
 /// How full a set or map is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,14 +78,29 @@ pub struct ServiceSummary<'p> {
     pub external: TrafficPolicy,
     /// ClientIP affinity timeout in seconds.
     pub affinity: Option<u32>,
+    addresses: &'p [(Address, Role)],
+    family: Family,
 }
 
-/// All about a Service.
+impl ServiceSummary<'_> {
+    /// Whether it is reached at an address, of whatever role.
+    #[must_use]
+    pub fn has_address(&self, address: IpAddr) -> bool {
+        let mut addresses = self.addresses.iter();
+        addresses.any(|(it, _)| it.ip(self.family) == address)
+    }
+}
+
+/// All about a Service, but for a part of its endpoints only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceDetail {
     /// Its frontends, those of others that it lost included.
     pub frontends: Vec<FrontendDetail>,
     /// Endpoints of the family in its slices.
+    pub all: usize,
+    /// Of them, those that are ready.
+    pub ready: usize,
+    /// The part of them that was asked for.
     pub endpoints: Vec<EndpointDetail>,
 }
 
@@ -203,6 +220,8 @@ impl Planner {
             internal: spec.internal_policy,
             external: spec.external_policy,
             affinity: spec.affinity,
+            addresses: &spec.addresses,
+            family: self.model.family,
         };
         for endpoint in self.slices_of(service).flat_map(|slice| &slice.endpoints) {
             summary.endpoints += 1;
@@ -212,9 +231,10 @@ impl Planner {
         Some(summary)
     }
 
-    /// All about a Service; `None` if the family has none of that name.
+    /// All about a Service, with those of its endpoints whose positions are in `part`; `None` if the
+    /// family has none of that name.
     #[must_use]
-    pub fn service(&self, name: &ObjectName) -> Option<ServiceDetail> {
+    pub fn service(&self, name: &ObjectName, part: Range<usize>) -> Option<ServiceDetail> {
         let service = self.model.services.at(self.model.find_service(name)?)?;
         service.spec.as_ref()?;
         let ports = service.ports.iter();
@@ -223,13 +243,23 @@ impl Planner {
             let claimed = claimed.unwrap_or_default().iter();
             claimed.filter_map(move |id| self.frontend_detail(port, *id))
         });
-        let endpoints = self
-            .slices_of(service)
-            .flat_map(|slice| self.endpoint_details(slice));
-        Some(ServiceDetail {
+        let mut detail = ServiceDetail {
             frontends: frontends.collect(),
-            endpoints: endpoints.collect(),
-        })
+            all: 0,
+            ready: 0,
+            endpoints: Vec::new(),
+        };
+        for slice in self.slices_of(service) {
+            let before = detail.all;
+            detail.all += slice.endpoints.len();
+            let is_ready = |it: &&Endpoint| it.flags.has(Flags::READY);
+            detail.ready += slice.endpoints.iter().filter(is_ready).count();
+            let within = |at: usize| at.saturating_sub(before).min(slice.endpoints.len());
+            let part = within(part.start)..within(part.end);
+            let part = slice.endpoints.get(part).unwrap_or_default();
+            detail.endpoints.extend(self.endpoint_details(slice, part));
+        }
+        Some(detail)
     }
 
     fn slices_of<'p>(&'p self, service: &'p Service) -> impl Iterator<Item = &'p Slice> {
@@ -266,13 +296,14 @@ impl Planner {
     fn endpoint_details<'p>(
         &'p self,
         slice: &'p Slice,
+        part: &'p [Endpoint],
     ) -> impl Iterator<Item = EndpointDetail> + 'p {
         let port = |port: &crate::model::slice::SlicePort| {
             let name = self.model.names.text(port.name).into();
             (name, port.protocol, port.port)
         };
         let ports: Vec<_> = slice.ports.iter().map(port).collect();
-        slice.endpoints.iter().map(move |endpoint| EndpointDetail {
+        part.iter().map(move |endpoint| EndpointDetail {
             slice: slice.name.clone(),
             address: endpoint.address.ip(self.model.family),
             ports: ports.clone(),

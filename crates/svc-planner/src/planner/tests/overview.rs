@@ -118,14 +118,28 @@ fn totals_and_services_follow_changes() {
         expected.map(|(name, all, here)| (name.to_owned(), all, here))
     );
 
-    let detail = bench.planner.service(&name("svc1")).unwrap();
-    assert_eq!(detail.endpoints.len(), 3);
+    let detail = bench.planner.service(&name("svc1"), 0..10).unwrap();
+    assert_eq!(
+        (detail.all, detail.ready, detail.endpoints.len()),
+        (3, 3, 3)
+    );
+    for part in [0..0, 0..2, 1..3, 2..9, 3..9] {
+        let of_part = bench.planner.service(&name("svc1"), part.clone()).unwrap();
+        let expected: Vec<_> = detail
+            .endpoints
+            .iter()
+            .skip(part.start)
+            .take(part.len())
+            .cloned()
+            .collect();
+        assert_eq!((of_part.all, of_part.endpoints), (3, expected), "{part:?}");
+    }
     let (chain, class, group) = detail.frontends[0].route.clone().unwrap();
     assert!(
         chain.starts_with("internal-3") && class > 0 && group > 0,
         "{chain}"
     );
-    assert_eq!(bench.planner.service(&name("none")), None);
+    assert_eq!(bench.planner.service(&name("none"), 0..1), None);
 
     bench.apply(Change::EndpointSliceGone(name("a")));
     bench.apply(Change::ServiceGone(name("svc2")));
