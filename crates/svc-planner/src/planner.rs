@@ -41,7 +41,7 @@ pub use overview::{
 };
 pub use snapshot::{RestoreError, Snapshot};
 
-use narrow::{Aside, Limit};
+use narrow::{Aside, Limit, NAMED};
 
 /// What to do next.
 #[derive(Debug, Clone, PartialEq)]
@@ -220,7 +220,7 @@ impl Planner {
         }
         for name in offenders {
             if let Some(id) = self.model.find_port(name) {
-                self.set_aside(id, now);
+                self.set_aside(id, now, NAMED);
             }
         }
     }

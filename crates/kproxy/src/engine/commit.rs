@@ -146,7 +146,12 @@ impl<T: Transport> Engine<T> {
             state.rebuilt = false;
             state.isolate = false;
             for suspect in state.suspects.drain(..) {
-                tracing::error!(service = %suspect, "set aside: the kernel refused it alone");
+                let service = &suspect.name;
+                if suspect.is_new {
+                    tracing::error!(%service, "set aside: the kernel refused it alone");
+                } else {
+                    tracing::debug!(%service, "set aside: the kernel refused it alone again");
+                }
             }
             state.unsaved = true;
         }

@@ -51,11 +51,12 @@ use nft_batch::{Batch, Connection, Errno, Socket, Transport};
 use nl_codec::nft::{Elem, Value};
 use svc_planner::object::{Change, EndpointSlice, ObjectName, Uid, UnixNanos};
 use svc_planner::plan::{Family, Key, KeyType, Transaction};
-use svc_planner::report::{Notice, PortName, Report};
+use svc_planner::report::{Notice, Report};
 use svc_planner::{Config, Next, Planner};
 
 use self::guard::structure::{self, Structure};
 use self::guard::{Guard, Tended};
+use self::refusal::Suspect;
 use crate::conntrack::Publisher;
 use crate::listeners;
 use crate::lower::{Lowered, key_bytes, nf_family};
@@ -134,7 +135,7 @@ struct FamilyState {
     isolate: bool,
     /// Service ports set aside because each was refused alone, and nothing was committed since: it may
     /// be the kernel that fails.
-    suspects: Vec<PortName>,
+    suspects: Vec<Suspect>,
     /// Committed since the state was saved.
     unsaved: bool,
     /// What the table was made of when it was gone on with.

@@ -20,6 +20,14 @@ const SUSPECTS: usize = 3;
 /// Fewer messages than these say nothing about how much of a transaction is bad.
 const FEW: usize = 8;
 
+/// A Service port that was refused alone, without the kernel saying what for.
+#[derive(Debug)]
+pub(super) struct Suspect {
+    pub(super) name: PortName,
+    /// It was not the last time.
+    pub(super) is_new: bool,
+}
+
 impl<T: Transport> Engine<T> {
     /// A transaction of so many messages was refused. `Ok` if another one is worth a try at once.
     pub(super) fn rejected(
@@ -106,13 +114,13 @@ impl<T: Transport> Engine<T> {
         match state.planner.narrow(now) {
             Narrowed::Halved => Ok(()),
             Narrowed::Alone(name) => {
-                state.planner.rejected(now, core::slice::from_ref(&name));
-                state.suspects.push(name);
+                let is_new = state.planner.suspect(now, &name);
+                state.suspects.push(Suspect { name, is_new });
                 if state.suspects.len() < SUSPECTS {
                     return Ok(());
                 }
-                let suspects = core::mem::take(&mut state.suspects);
-                state.planner.release(&suspects);
+                let suspects = state.suspects.drain(..).map(|it| it.name);
+                state.planner.release(&suspects.collect::<Vec<_>>());
                 Err(fail())
             }
             _ => Err(fail()),

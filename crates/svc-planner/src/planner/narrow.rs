@@ -12,10 +12,24 @@ use crate::clock::ticks;
 use crate::planning::draft::Step;
 use crate::report::{PortName, Reason};
 
-/// After so long a port that was set aside is tried again, and then after twice as long, …
-const RETRY: Duration = Duration::from_secs(60);
-/// … up to so many doublings (about an hour).
-const DOUBLINGS: u32 = 6;
+/// After a while a port that was set aside is tried again, then after twice as long, … up to so many
+/// doublings: about an hour.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Retry {
+    first: Duration,
+    doublings: u32,
+}
+
+/// The kernel has named what is wrong with it.
+pub(super) const NAMED: Retry = Retry {
+    first: Duration::from_secs(60),
+    doublings: 6,
+};
+/// It was found by halving: the kernel may have been short of memory for a moment.
+const FOUND: Retry = Retry {
+    first: Duration::from_secs(1),
+    doublings: 12,
+};
 /// With room for so many objects a transaction is not limited any more.
 const WIDE: usize = 1 << 16;
 
@@ -49,13 +63,16 @@ pub enum Narrowed {
 }
 
 impl Aside {
-    /// Notes a port; ports of about the same time are tried again together.
-    fn note(&mut self, id: u32, now: u64) {
+    /// Notes a port; ports of about the same time are tried again together. Whether it is the first
+    /// time in a row.
+    fn note(&mut self, id: u32, now: u64, retry: Retry) -> bool {
         let times = self.times.entry(id).or_default();
-        let pause = ticks(RETRY) << (*times).min(DOUBLINGS);
+        let first = ticks(retry.first);
+        let pause = first << (*times).min(retry.doublings);
         *times += 1;
-        let due = now.saturating_add(pause).next_multiple_of(ticks(RETRY));
+        let due = now.saturating_add(pause).next_multiple_of(first);
         self.due.insert((due, id));
+        *times == 1
     }
 
     /// A port whose time has come.
@@ -138,12 +155,21 @@ impl Planner {
         }
     }
 
-    /// A port is not planned until it changes or its time has come.
-    pub(super) fn set_aside(&mut self, id: u32, now: u64) {
-        if let Some(port) = self.model.ports.at_mut(id) {
-            port.set_aside = true;
-            self.refused.insert(id, Reason::SetAside);
-            self.aside.note(id, now);
-        }
+    /// Sets a Service port aside that was refused [alone](Narrowed::Alone) until it changes, or for a
+    /// moment, then for ever longer. Whether it is the first time in a row.
+    pub fn suspect(&mut self, now: Duration, name: &PortName) -> bool {
+        let id = self.model.find_port(name);
+        id.is_some_and(|id| self.set_aside(id, ticks(now), FOUND))
+    }
+
+    /// A port is not planned until it changes or its time has come. Whether it is the first time in a
+    /// row.
+    pub(super) fn set_aside(&mut self, id: u32, now: u64, retry: Retry) -> bool {
+        let Some(port) = self.model.ports.at_mut(id) else {
+            return false;
+        };
+        port.set_aside = true;
+        self.refused.insert(id, Reason::SetAside);
+        self.aside.note(id, now, retry)
     }
 }

@@ -110,6 +110,40 @@ fn what_is_set_aside_is_tried_again_after_ever_longer_pauses() {
     assert_eq!(bench.planner.next(bench.now), Next::Idle);
 }
 
+/// The kernel may have been short of memory for a moment.
+#[test]
+fn what_was_refused_alone_is_tried_again_soon() {
+    let mut bench = Bench::new(config());
+    bench.apply(Change::Service(service("a", "10.96.0.1")));
+    bench.apply(slice("a", "a", &["10.0.0.1"]));
+    bench.drain();
+    bench.apply(slice("a", "a", &["10.0.0.3"]));
+    let mut pauses = Vec::new();
+    for _ in 0..5 {
+        let start = bench.now;
+        loop {
+            match bench.planner.next(bench.now) {
+                Next::Commit(_) => break,
+                Next::WaitUntil(time) => bench.now = time,
+                next => panic!("{next:?}, but it is tried again"),
+            }
+        }
+        let pause = (bench.now - start).as_secs();
+        pauses.push(pause);
+        let Narrowed::Alone(name) = bench.planner.narrow(bench.now) else {
+            panic!("it is about one port");
+        };
+        let is_first = bench.planner.suspect(bench.now, &name);
+        assert_eq!(is_first, pauses.len() == 1);
+        assert_eq!(bench.planner.reports().len(), 1);
+    }
+    let mut bounds = pauses.iter().zip([0..=0, 1..=2, 2..=3, 4..=5, 8..=9]);
+    assert!(bounds.all(|(it, bound)| bound.contains(it)), "{pauses:?}");
+    bench.drain();
+    assert_eq!(bench.planner.reports(), []);
+    assert_eq!(bench.balances("10.96.0.1"), ["10.0.0.3:8080"]);
+}
+
 #[test]
 fn what_was_set_aside_and_is_gone_leaves_nothing() {
     let mut bench = Bench::new(config());
