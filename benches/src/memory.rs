@@ -15,6 +15,8 @@ pub struct Memory {
     pub settled: u64,
     /// The most at any time while it was planned, with one transaction after the other.
     pub peak: u64,
+    /// The most that writing its state down took besides.
+    pub saving: u64,
     /// Rows of all transactions.
     pub rows: usize,
     /// Transactions.
@@ -44,7 +46,12 @@ pub fn of_planner(cluster: Cluster) -> Memory {
             }
         }
     });
+    let saving = measure(|| {
+        let written = serde_json::to_writer(std::io::sink(), &planner.live_snapshot());
+        debug_assert!(written.is_ok());
+    });
     Memory {
+        saving: saving.bytes_max,
         settled: u64::try_from(counted.bytes_current).unwrap_or_default(),
         peak: counted.bytes_max,
         rows,
@@ -70,5 +77,6 @@ mod tests {
         let each = memory.settled / u64::from(cluster.services);
         assert!(each <= 2_000, "{each} bytes: {memory:?}");
         assert!(memory.peak >= memory.settled, "{memory:?}");
+        assert!(memory.saving < 64 << 10, "{memory:?}");
     }
 }

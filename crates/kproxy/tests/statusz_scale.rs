@@ -254,7 +254,10 @@ fn draw(site: &Site) {
     };
     for (page, path) in [
         ("many-overview", "/statusz"),
-        ("many-services", "/statusz/services?after=team-250%2F%2FIPv4"),
+        (
+            "many-services",
+            "/statusz/services?after=team-250%2F%2FIPv4",
+        ),
         (
             "many-endpoints",
             "/statusz/service?name=team-000%2Fservice-000000",

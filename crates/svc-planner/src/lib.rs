@@ -34,7 +34,7 @@ mod sync;
 
 pub use config::Config;
 pub use planner::{
-    EndpointDetail, ExpectedRow, ExpectedSet, FrontendDetail, Narrowed, Next, Planner,
-    RestoreError, RowCursor, ServiceDetail, ServiceSummary, SetFill, Snapshot, Totals,
+    EndpointDetail, ExpectedRow, ExpectedSet, FrontendDetail, LiveSnapshot, Narrowed, Next,
+    Planner, RestoreError, RowCursor, ServiceDetail, ServiceSummary, SetFill, Snapshot, Totals,
 };
 pub use planning::takeover::Inventory;

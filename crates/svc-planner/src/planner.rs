@@ -39,7 +39,7 @@ pub use narrow::Narrowed;
 pub use overview::{
     EndpointDetail, FrontendDetail, ServiceDetail, ServiceSummary, SetFill, Totals,
 };
-pub use snapshot::{RestoreError, Snapshot};
+pub use snapshot::{LiveSnapshot, RestoreError, Snapshot};
 
 use narrow::{Aside, Limit, NAMED};
 

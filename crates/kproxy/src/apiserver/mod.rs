@@ -18,6 +18,7 @@ mod bucket;
 mod client;
 pub mod decode;
 mod error;
+mod expectation;
 mod facts;
 mod gather;
 mod known;
@@ -30,6 +31,7 @@ mod reader;
 mod reflector;
 mod resource;
 mod status;
+mod store;
 mod transfer;
 
 pub use board::{ApiBoard, WatchStatus};

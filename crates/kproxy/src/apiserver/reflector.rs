@@ -6,27 +6,29 @@
 //!   └── 410 Gone (in the status or in an event)  <───────────────────┘  └── any other end┘
 //! ```
 //! Lists never ask for more than the server's cache holds: `resourceVersion=0` at first, then the
-//! last version seen or a later one. What a list does not hold any more is gone at its end, never
+//! last version seen or a later one; where the server has never heard of that, a consistent streaming
+//! list, so that a server that lags behind does not take us back. What a list does not hold any more is gone at its end, never
 //! before, and never because the server cannot be reached.
 
 use core::convert::Infallible;
 use core::time::Duration;
 
-use svc_planner::object::Change;
 use tokio::time::{Instant, sleep};
 
 use super::backoff::{Backoff, Random};
 use super::board::ApiBoard;
-use super::decode::{DecodeError, Form, Item, ListEnd, Unreadable};
-use super::known::{Known, Version};
+use super::decode::{DecodeError, Form, Item, ListEnd};
+use super::expectation::Expectation;
 use super::outbox::Outbox;
 use super::pace::Pace;
 use super::resource::{Resource, encoded};
+use super::store::Store;
 use super::transfer::{Transfer, TransferError};
 use super::{Client, ClientError, Refusal};
-use crate::ingest::{self, ObjectId, Severity};
-use crate::manifest::Object;
 
+/// A server without streaming lists that has not heard of our version so often will not: what it has
+/// is taken, though it may be older.
+const BEHIND: u32 = 4;
 /// Page size of lists that the server cuts at all (client-go: `defaultPageSize`).
 const PAGE: &str = "500";
 
@@ -39,6 +41,8 @@ pub(super) struct Reflector {
     store: Store,
     /// Everything up to this version was received; empty before the first list.
     version: String,
+    /// How often the server has said that it never heard of that version, since the last list.
+    behind: u32,
     /// The list is complete that the last streaming list began with.
     listed: bool,
     /// The server may be asked for a streaming list.
@@ -93,10 +97,7 @@ impl core::fmt::Display for Failure {
 
 impl Failure {
     const fn is_silence(&self) -> bool {
-        matches!(
-            self,
-            Self::Transfer(TransferError::Client(ClientError::Silent { .. }))
-        )
+        matches!(self, Self::Transfer(error) if error.is_silence())
     }
 
     fn refusal(&self) -> Option<&Refusal> {
@@ -120,15 +121,10 @@ impl Reflector {
         Self {
             client,
             pace,
-            store: Store {
-                known: Known::default(),
-                resource: resource.clone(),
-                outbox,
-                board,
-                nameless: false,
-            },
+            store: Store::new(resource.clone(), outbox, board),
             resource,
             version: String::new(),
+            behind: 0,
             listed: false,
             streaming: true,
             protobuf: true,
@@ -196,14 +192,21 @@ impl Reflector {
             _ if refusal.is_gone() => {
                 tracing::info!("{kind}: {refusal}; listing again");
                 if tried == Next::List {
+                    if self.streaming || !self.paged {
+                        // It was no token that expired.
+                        self.version.clear();
+                    }
                     // In one piece, so that no token can expire.
                     self.paged = false;
                 }
                 (Next::List, self.backoff.fail(Instant::now()))
             }
             _ if refusal.is_too_large_version() => {
-                // It was restored from a backup, or lags behind the one asked before.
-                self.version.clear();
+                // It was restored from a backup, or lags behind the one asked before: the database knows.
+                self.behind = self.behind.saturating_add(1);
+                if self.streaming || self.behind >= BEHIND {
+                    self.version.clear();
+                }
                 (Next::List, self.fail(failure))
             }
             406 | 415 if self.protobuf => {
@@ -213,7 +216,7 @@ impl Reflector {
             }
             404 if self.resource.optional => {
                 tracing::info!("{kind}: the server does not have it");
-                self.store.board.update(kind, |it| it.absent = true);
+                self.store.board().update(kind, |it| it.absent = true);
                 // It may have had it before an upgrade was taken back.
                 self.store.begin_list();
                 self.store.end_list();
@@ -229,6 +232,10 @@ impl Reflector {
                 (Next::List, Duration::ZERO)
             }
             _ => {
+                if tried == Next::List && matches!(refusal.code, 401 | 403 | 404) {
+                    // Nor are pages to be had: it is not streaming lists that are refused.
+                    self.streaming = true;
+                }
                 let asked = refusal.retry_after.unwrap_or_default();
                 let asked = asked.min(self.pace.longest_request);
                 // Everybody was asked to come then: not all at once.
@@ -253,7 +260,7 @@ impl Reflector {
             self.resource.kind,
             pause.as_secs_f64()
         );
-        self.store.board.update(self.resource.kind, |it| {
+        self.store.board().update(self.resource.kind, |it| {
             it.errors += 1;
             it.last_error = Some(failure.to_string());
         });
@@ -264,11 +271,7 @@ impl Reflector {
     async fn stream(&mut self, what: Next) -> Result<Closed, Failure> {
         let time = self.pace.watch.mul_f64(1.0 + self.random.fraction());
         let seconds = time.as_secs().max(1).to_string();
-        let from = encoded(if self.version.is_empty() {
-            "0"
-        } else {
-            &self.version
-        });
+        let from = self.from();
         let mut parameters = vec![
             ("allowWatchBookmarks", "true"),
             ("resourceVersion", from.as_str()),
@@ -283,18 +286,17 @@ impl Reflector {
         }
         let uri = self.resource.uri(&parameters);
         self.store
-            .board
+            .board()
             .update(self.resource.kind, |it| it.watches += 1);
         let began = Instant::now();
         let deadline = began + time + self.pace.grace;
         let mut transfer = self.transfer(&uri, Form::Watch).await?;
-        let (mut events, mut bookmarks) = (0_u64, listing);
+        let (mut events, mut expected) = (0_u64, Expectation::Unknown);
         loop {
-            // A server that sends bookmarks never is silent for long.
-            let silence = if bookmarks {
-                self.pace.silence
-            } else {
-                time + self.pace.grace
+            // A server that sends bookmarks never is silent for long, nor one that lists.
+            let silence = match expected {
+                Expectation::Unknown | Expectation::Bookmarks => self.pace.silence,
+                Expectation::Nothing => time + self.pace.grace,
             };
             let mut refused = None;
             let (store, version, listed) = (&mut self.store, &mut self.version, &mut self.listed);
@@ -308,11 +310,12 @@ impl Reflector {
                         version: at,
                         initial_events_end,
                     } => {
-                        bookmarks = true;
                         if listing && initial_events_end {
                             listing = false;
                             *listed = true;
                             store.end_list();
+                        } else {
+                            expected = Expectation::Bookmarks;
                         }
                         if !listing && !at.is_empty() {
                             at.clone_into(version);
@@ -322,8 +325,22 @@ impl Reflector {
                     Item::Other(kind) => tracing::debug!("an event of type {kind:?}"),
                 }
             });
-            let more = more.await?;
-            self.store.outbox.room().await;
+            let more = match more.await {
+                Err(error)
+                    if error.is_silence()
+                        && !listing
+                        && expected == Expectation::Unknown
+                        && Instant::now() < deadline =>
+                {
+                    expected = Expectation::of(&self.version, &self.newest().await?);
+                    continue;
+                }
+                more => more?,
+            };
+            if self.listed {
+                self.behind = 0;
+            }
+            self.store.room().await;
             if let Some(refusal) = refused {
                 return Err(Failure::Event(refusal));
             }
@@ -357,7 +374,7 @@ impl Reflector {
                     _ => {}
                 });
                 let more = more.await?;
-                self.store.outbox.room().await;
+                self.store.room().await;
                 if !more {
                     break;
                 }
@@ -372,8 +389,32 @@ impl Reflector {
             token = encoded(&continuation);
         };
         self.version = version;
+        self.behind = 0;
         self.store.end_list();
         Ok(Closed { at_once: false })
+    }
+
+    /// From which version on to list or watch; empty is a consistent list.
+    fn from(&self) -> String {
+        match self.version.as_str() {
+            "" if self.behind > 0 => String::new(),
+            "" => "0".to_owned(),
+            version => encoded(version),
+        }
+    }
+
+    /// The newest version of the kind that the server knows, if it knows ours.
+    async fn newest(&self) -> Result<String, Failure> {
+        let from = self.from();
+        let uri = self.resource.nothing(&[
+            ("resourceVersion", from.as_str()),
+            ("resourceVersionMatch", "NotOlderThan"),
+        ]);
+        let mut transfer = self.transfer(&uri, Form::List).await?;
+        let deadline = Instant::now() + self.pace.silence;
+        while transfer.next(deadline, self.pace.silence, |_| ()).await? {}
+        let end = transfer.finish().map_err(TransferError::from)?;
+        Ok(end.version)
     }
 
     fn page_uri(&self, token: &str) -> String {
@@ -403,161 +444,11 @@ impl Reflector {
         let kind = self.resource.kind;
         let transfer =
             Transfer::begin(&self.client, kind, form, uri, &accept, self.pace.silence).await?;
-        self.store.board.update(kind, |it| {
+        self.store.board().update(kind, |it| {
             it.last_error = None;
             it.absent = false;
         });
         Ok(transfer)
-    }
-}
-
-/// What is known, and where news of it goes.
-#[derive(Debug)]
-struct Store {
-    known: Known,
-    resource: Resource,
-    outbox: Outbox,
-    board: ApiBoard,
-    /// The list holds an object that cannot be read and does not say which: none can be missed.
-    nameless: bool,
-}
-
-impl Store {
-    fn begin_list(&mut self) {
-        self.known.begin_list();
-        self.nameless = false;
-    }
-
-    fn end_list(&mut self) {
-        let kind = self.resource.kind;
-        if self.nameless {
-            tracing::warn!(
-                "{kind}: nothing is taken for gone, as an object without a name may be it"
-            );
-        } else {
-            let outbox = &self.outbox;
-            self.known.end_list(|namespace, name| {
-                outbox.put(ingest::gone(&ObjectId {
-                    kind,
-                    namespace: namespace.into(),
-                    name: name.into(),
-                }));
-            });
-        }
-        let objects = self.known.len();
-        self.board.update(kind, |it| {
-            if !it.synced {
-                tracing::info!("{kind}: {objects} objects received, watching");
-            }
-            it.lists += 1;
-            it.synced = true;
-            it.objects = objects;
-        });
-    }
-
-    fn listed(&mut self, object: &Object<'_>) {
-        let Some((id, version)) = self.identity(object) else {
-            return;
-        };
-        if self.known.listed(&id, Version::of(version)) {
-            self.publish(&id, object);
-        }
-        self.count();
-    }
-
-    fn changed(&mut self, object: &Object<'_>, listing: bool, at: &mut String) {
-        if listing {
-            // In no order; a list counts as a whole.
-            return self.listed(object);
-        }
-        let Some((id, version)) = self.identity(object) else {
-            return;
-        };
-        if self.known.changed(&id, Version::of(version)) {
-            self.publish(&id, object);
-        }
-        version.unwrap_or_default().clone_into(at);
-        self.count();
-    }
-
-    fn deleted(&mut self, object: &Object<'_>, listing: bool, at: &mut String) {
-        let Some((id, version)) = self.identity(object) else {
-            return;
-        };
-        if self.known.deleted(&id, Version::of(version)) {
-            self.outbox.put(ingest::gone(&id));
-        }
-        if !listing {
-            version.unwrap_or_default().clone_into(at);
-        }
-        self.count();
-    }
-
-    fn unreadable(&mut self, it: &Unreadable) {
-        tracing::error!(
-            "{it}; {}",
-            if it.deleted {
-                "deleted"
-            } else {
-                "left as it was"
-            }
-        );
-        self.board
-            .update(self.resource.kind, |it| it.unreadable += 1);
-        match &it.object {
-            Some(id) if it.deleted => {
-                // Its version cannot be told; this is the latest news there is.
-                if self.known.deleted(id, Version::UNKNOWN) {
-                    self.outbox.put(ingest::gone(id));
-                }
-            }
-            Some(id) => self.known.kept(id),
-            None => self.nameless = true,
-        }
-    }
-
-    /// Which object it is, if it is one that matters.
-    fn identity<'o>(&mut self, object: &'o Object<'_>) -> Option<(ObjectId, Option<&'o str>)> {
-        let metadata = object.metadata()?;
-        let id = ObjectId::new(self.resource.kind, metadata);
-        if id.is_none() {
-            self.unreadable(&Unreadable {
-                object: None,
-                reason: "metadata.name is missing".to_owned(),
-                deleted: false,
-            });
-        }
-        Some((id?, metadata.resource_version.as_deref()))
-    }
-
-    fn publish(&self, id: &ObjectId, object: &Object<'_>) {
-        let mut problems = Vec::new();
-        let change: Change = match object {
-            Object::Service(api) => ingest::service(id, api, &mut problems),
-            Object::EndpointSlice(api) => ingest::endpoint_slice(id, api, &mut problems),
-            Object::Node(api) => ingest::node(id, api, &mut problems),
-            Object::ServiceCidr(api) => ingest::service_cidr(id, api, &mut problems),
-            _ => return,
-        };
-        for problem in problems {
-            match problem.reason.severity() {
-                Severity::Warning => tracing::warn!("{problem}"),
-                Severity::Error => {
-                    self.board.skipped().count(Some(self.resource.kind));
-                    tracing::error!("{problem}");
-                }
-            }
-        }
-        self.outbox.put(change);
-    }
-
-    fn count(&self) {
-        let objects = self.known.len();
-        self.board.update(self.resource.kind, |it| {
-            it.received += 1;
-            it.objects = objects;
-            it.last_event = Some(std::time::Instant::now());
-        });
     }
 }
 

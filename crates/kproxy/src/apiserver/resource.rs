@@ -74,6 +74,16 @@ impl Resource {
         is_it
     }
 
+    /// Path and query of a list that holds no object: none has this name.
+    pub(super) fn nothing(&self, parameters: &[(&str, &str)]) -> String {
+        let nobody = Self {
+            labels: "",
+            fields: "metadata.name%3D-".to_owned(),
+            ..self.clone()
+        };
+        nobody.uri(parameters)
+    }
+
     /// Path and query of a request with more parameters, each `name=value`, percent-encoded.
     pub(super) fn uri(&self, parameters: &[(&str, &str)]) -> String {
         let selectors = [
@@ -117,6 +127,10 @@ mod tests {
         assert_eq!(
             Resource::endpoint_slices().uri(&[("limit", "")]),
             "/apis/discovery.k8s.io/v1/endpointslices?labelSelector=%21service.kubernetes.io%2Fheadless"
+        );
+        assert_eq!(
+            Resource::endpoint_slices().nothing(&[("limit", "1")]),
+            "/apis/discovery.k8s.io/v1/endpointslices?fieldSelector=metadata.name%3D-&limit=1"
         );
         assert_eq!(
             Resource::node("a b/c").uri(&[]),

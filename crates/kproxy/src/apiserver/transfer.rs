@@ -31,6 +31,13 @@ pub(super) enum TransferError {
     Encoding(String),
 }
 
+impl TransferError {
+    /// Nothing came for too long.
+    pub(super) const fn is_silence(&self) -> bool {
+        matches!(self, Self::Client(ClientError::Silent { .. }))
+    }
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Transfer {
@@ -81,6 +88,7 @@ impl Transfer {
     }
 
     /// Waits for the next bytes and takes them; `on_item` gets what they complete. False at the end.
+    /// After a silence it may be waited on.
     pub(super) async fn next(
         &mut self,
         deadline: Instant,

@@ -148,17 +148,17 @@ impl<T: Transport> Engine<T> {
 
     /// Writes down what the next process needs to know of a family.
     fn save_family(&mut self, index: usize, state: &StateDir) -> Result<(), EngineError> {
+        let digest = self.vouched(index)?;
         let Some(family) = self.families.get(index) else {
             return Ok(());
         };
-        let (name, snapshot) = (family.family, family.planner.snapshot());
-        match (snapshot, self.vouched(index)?) {
+        match (family.planner.live_snapshot(), digest) {
             (Some(snapshot), Some(digest)) => {
-                state.save(name, &state::Saved { digest, snapshot })?;
+                state.save(family.family, &state::Saving { digest, snapshot })?;
             }
             // What was saved before will not be believed in, if it does not fit.
             (Some(_), None) => return Ok(()),
-            (None, _) => state.remove(name),
+            (None, _) => state.remove(family.family),
         }
         if let Some(family) = self.families.get_mut(index) {
             family.unsaved = false;

@@ -15,8 +15,8 @@ use std::thread;
 
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
-use svc_planner::Snapshot;
 use svc_planner::plan::Family;
+use svc_planner::{LiveSnapshot, Snapshot};
 
 use super::{EngineError, Netns};
 use crate::watch::wait;
@@ -35,10 +35,17 @@ pub struct StateDir {
 }
 
 /// A snapshot and what the table looked like when it was taken.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Deserialize)]
 pub(super) struct Saved {
     pub(super) digest: u64,
     pub(super) snapshot: Snapshot,
+}
+
+/// The same on its way into the file.
+#[derive(Debug, Serialize)]
+pub(super) struct Saving<'p> {
+    pub(super) digest: u64,
+    pub(super) snapshot: LiveSnapshot<'p>,
 }
 
 impl StateDir {
@@ -185,12 +192,12 @@ impl StateDir {
     }
 
     /// Replaces the saved state of a family.
-    pub(super) fn save(&self, family: Family, saved: &Saved) -> Result<(), EngineError> {
+    pub(super) fn save(&self, family: Family, saving: &Saving<'_>) -> Result<(), EngineError> {
         let path = self.path(family);
         let new = path.with_extension("new");
         let write = || -> io::Result<()> {
             let mut file = BufWriter::with_capacity(1 << 18, private_file(&new)?);
-            serde_json::to_writer(&mut file, saved)?;
+            serde_json::to_writer(&mut file, saving)?;
             file.flush()?;
             fs::rename(&new, &path)
         };

@@ -9,6 +9,7 @@ use super::arena::NONE;
 use super::service::{Port, Spec};
 use super::slice::Slice;
 use crate::object::{self, ObjectName};
+use crate::plan::Family;
 
 impl Model {
     pub(super) fn set_service(&mut self, object: &object::Service) {
@@ -91,8 +92,13 @@ impl Model {
     }
 
     pub(super) fn set_slice(&mut self, object: object::EndpointSlice) {
-        let service = self.find_or_add_service(&object.name.namespace, &object.service);
         let known = self.find_slice(&object.name);
+        let is_ours = |it: &object::Endpoint| Family::of(it.address) == self.family;
+        if known.is_none() && !object.endpoints.iter().any(is_ours) {
+            // Most are of the other family: there is nothing to be kept of them.
+            return;
+        }
+        let service = self.find_or_add_service(&object.name.namespace, &object.service);
         let triggers = object.triggers.clone();
         let slice = Slice::new(
             object,
@@ -102,12 +108,8 @@ impl Model {
             &mut self.names,
         );
         let Some(id) = known else {
-            let empty = slice.endpoints.is_empty();
             let id = self.insert_slice(slice);
-            // One of the other family has no endpoints here.
-            if !empty {
-                self.triggers.note(id, &triggers);
-            }
+            self.triggers.note(id, &triggers);
             return self.touch_service(service);
         };
         let Some(old) = self.slices.at_mut(id) else {

@@ -33,7 +33,7 @@ pub struct Totals {
     pub services: usize,
     /// Their ports.
     pub ports: usize,
-    /// EndpointSlices of any family.
+    /// EndpointSlices with endpoints of the family, or that had some.
     pub slices: usize,
     /// Endpoints of the family, in all slices.
     pub endpoints: usize,

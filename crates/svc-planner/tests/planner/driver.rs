@@ -74,6 +74,11 @@ impl Driver {
         let Some(snapshot) = self.planner.snapshot() else {
             return self.restart();
         };
+        let (live, copy) = (
+            self.planner.live_snapshot(),
+            serde_json::to_value(&snapshot),
+        );
+        assert_eq!(serde_json::to_value(live).unwrap(), copy.unwrap());
         let text = serde_json::to_string(&snapshot).unwrap();
         let snapshot: Snapshot = serde_json::from_str(&text).unwrap();
         let set = snapshot.state_set();

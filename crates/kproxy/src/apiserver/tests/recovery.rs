@@ -172,22 +172,99 @@ fn a_watch_that_is_cut_goes_on_where_it_was() {
     );
 }
 
+/// Whether it is asked for the newest version, and for nothing else.
+fn is_probe(asked: &Asked) -> bool {
+    let is = asked.query.contains("fieldSelector=metadata.name%3D-&");
+    assert!(!is || asked.query.contains("resourceVersionMatch=NotOlderThan"));
+    is
+}
+
+const BRIEF: Pace = Pace {
+    silence: Duration::from_secs(2),
+    backoff: Limits {
+        first: Duration::from_millis(10),
+        most: Duration::from_millis(100),
+        healthy: Duration::from_secs(120),
+    },
+    watch: Duration::from_secs(300),
+    grace: Duration::from_secs(30),
+    absent: Duration::from_secs(300),
+    longest_request: Duration::from_secs(120),
+};
+
+/// By bookmarks that do not come any more, or do not come at all though there is something to tell.
 #[test]
 fn a_watch_that_dies_in_silence_is_noticed() {
-    let fake = services(in_turn([
-        |asked| Reply::body(asked, [Step::Bytes(whole(asked, "5", &two())), Step::Hang]),
-        |asked| {
-            let change = event(asked, "DELETED", &service("a", 6, "10.96.0.1"));
-            Reply::body(asked, [Step::Bytes(change), Step::Hang])
-        },
-    ]));
-    let pace = Pace {
-        silence: Duration::from_secs(2),
-        ..quick()
-    };
-    let mut running = Running::start(reader(options(fake.url()), pace));
+    for bookmarks in [true, false] {
+        let turns = in_turn([
+            |asked| Reply::body(asked, [Step::Bytes(whole(asked, "5", &two())), Step::Hang]),
+            |asked| {
+                let change = event(asked, "DELETED", &service("a", 6, "10.96.0.1"));
+                Reply::body(asked, [Step::Bytes(change), Step::Hang])
+            },
+        ]);
+        let fake = services(move |asked| {
+            if is_probe(asked) {
+                assert!(!bookmarks);
+                return Reply::all(asked, "6", &[]);
+            }
+            if bookmarks && asked.is_list() {
+                let told = event(asked, "BOOKMARK", &bookmark("5"));
+                let first = [whole(asked, "5", &two()), told].concat();
+                turns(asked);
+                return Reply::body(asked, [Step::Bytes(first), Step::Hang]);
+            }
+            turns(asked)
+        });
+        let mut running = Running::start(reader(options(fake.url()), BRIEF));
+        assert_eq!(running.all(3)[2..], ["a gone"]);
+        running.until(Kind::Service, |it| it.errors == 1);
+    }
+}
+
+/// A kind of which nothing happens, so that there is nothing to tell in a bookmark either.
+#[test]
+fn a_watch_with_nothing_to_tell_is_left_alone() {
+    let (send, later) = tokio::sync::mpsc::unbounded_channel();
+    let later = once([later]);
+    let fake = services(move |asked| {
+        if is_probe(asked) {
+            return Reply::all(asked, "5", &[]);
+        }
+        assert!(asked.is_list(), "the same watch goes on");
+        let first = whole(asked, "5", &two());
+        Reply::body(asked, [Step::Bytes(first), Step::Later(later().unwrap())])
+    });
+    let mut running = Running::start(reader(options(fake.url()), BRIEF));
+    let probes = |kind| fake.asked(kind).iter().filter(|it| is_probe(it)).count();
+    until(|| probes(Kind::Service) == 1 && probes(Kind::EndpointSlice) == 1);
+    let list = fake.asked(Kind::Service).remove(0);
+    send.send(event(&list, "DELETED", &service("a", 6, "10.96.0.1")))
+        .unwrap();
     assert_eq!(running.all(3)[2..], ["a gone"]);
-    running.until(Kind::Service, |it| it.errors >= 1);
+    running.until(Kind::Service, |it| it.errors == 0 && it.watches == 1);
+    assert_eq!(probes(Kind::Service), 1);
+}
+
+/// etcd was restored from a backup while nobody looked: the server sends nothing before it comes to
+/// our version again.
+#[test]
+fn a_watch_from_the_future_is_given_up() {
+    let turns = in_turn([
+        |asked| Reply::body(asked, [Step::Bytes(whole(asked, "50", &two())), Step::Cut]),
+        |asked| {
+            assert!(!asked.is_list());
+            Reply::body(asked, [Step::Hang])
+        },
+        |asked| {
+            assert!(is_probe(asked));
+            Reply::refuse(504, "Timeout", "Too large resource version: 50, current: 9")
+        },
+        |asked| Reply::all(asked, "9", &[service("a", 1, "10.96.0.1")]),
+    ]);
+    let fake = services(turns);
+    let mut running = Running::start(reader(options(fake.url()), BRIEF));
+    assert_eq!(running.all(3)[2..], ["b gone"]);
 }
 
 #[test]
@@ -285,11 +362,55 @@ fn a_server_that_went_back_in_time_is_believed_in_the_end() {
     ]));
     let mut running = Running::start(reader(options(fake.url()), quick()));
     assert_eq!(running.all(3)[2..], ["b gone"]);
+    // By a consistent list: another server may only lag behind, and is not to take us back.
+    let query = &fake.asked(Kind::Service)[2].query;
     assert!(
-        fake.asked(Kind::Service)[2]
-            .query
-            .contains("resourceVersion=0&")
+        query.contains("sendInitialEvents=true") && !query.contains("resourceVersion="),
+        "{query}"
     );
+}
+
+/// The same without streaming lists: whoever only lags behind gets time to catch up.
+#[test]
+fn a_server_that_lags_behind_does_not_take_us_back() {
+    let refuse = |_: &Asked| Reply::refuse(504, "Timeout", "Too large resource version: 50");
+    let turns = in_turn([
+        (|asked| Reply::all(asked, "50", &two())) as fn(&Asked) -> Reply,
+        |_| Reply::refuse(410, "Expired", "too old resource version"),
+        refuse,
+        refuse,
+        |asked| {
+            assert!(
+                asked.query.contains("resourceVersion=50&"),
+                "{}",
+                asked.query
+            );
+            Reply::all(asked, "51", &[service("a", 1, "10.96.0.1")])
+        },
+    ]);
+    let fake = services(move |asked| {
+        if asked.query.contains("sendInitialEvents") {
+            return Reply::refuse(422, "Invalid", "sendInitialEvents is forbidden");
+        }
+        turns(asked)
+    });
+    let mut running = Running::start(reader(options(fake.url()), quick()));
+    assert_eq!(running.all(3)[2..], ["b gone"]);
+}
+
+/// Not allowed yet: streaming lists are not what is refused, and are asked for again.
+#[test]
+fn who_may_nothing_asks_for_streaming_lists_again() {
+    let fake = services(in_turn([
+        |_| Reply::refuse(403, "Forbidden", "no"),
+        |_| Reply::refuse(403, "Forbidden", "no"),
+        |asked| Reply::all(asked, "5", &two()),
+    ]));
+    let running = Running::start(reader(options(fake.url()), quick()));
+    assert_eq!(running.sorted().len(), 2);
+    let asked = fake.asked(Kind::Service);
+    let streams: Vec<_> = asked.iter().take(3).map(Asked::is_stream).collect();
+    assert_eq!(streams, [true, false, true]);
 }
 
 /// Objects may change while a streaming list is being sent.
