@@ -18,22 +18,34 @@ use nl_codec::nft::set::{SetDesc, SetFlags};
 use nl_codec::nft::{Data, DataType, Elem, Set, Table, Value};
 
 const FAMILY: Family = Family::IPV4;
-/// Rounds of each kind, with and without.
-const ROUNDS: u32 = 9;
-/// Transactions of a round of small ones.
-const SMALL: u32 = 2_000;
-/// Rows of a load.
-const ROWS: u32 = 100_000;
+/// How much is measured.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Size {
+    /// Rounds of each kind, with and without.
+    pub(crate) rounds: u32,
+    /// Transactions of a round of small ones.
+    pub(crate) small: u32,
+    /// Rows of a load.
+    pub(crate) rows: u32,
+}
+
+const SIZE: Size = Size {
+    rounds: 9,
+    small: 2_000,
+    rows: 100_000,
+};
 
 fn main() -> Result<(), Box<dyn Error>> {
     enter_user_namespace()?;
-    in_place(&Place::Fresh, || {
-        measure().map_err(|error| error.to_string())
+    let lines = in_place(&Place::Fresh, || {
+        measure(SIZE).map_err(|error| error.to_string())
     })??;
+    println!("{}", lines.join("\n"));
     Ok(())
 }
 
-fn measure() -> Result<(), Box<dyn Error>> {
+/// One line for single rows, one for loads.
+pub(crate) fn measure(size: Size) -> Result<Vec<String>, Box<dyn Error>> {
     let file = std::env::temp_dir().join(format!("overhead-{}.pcapng", std::process::id()));
     let recorder = || {
         let section = Section::here("recording_overhead");
@@ -42,18 +54,18 @@ fn measure() -> Result<(), Box<dyn Error>> {
     let mut connection = Connection::new(Socket::open()?)?;
     let mut small = [Vec::new(), Vec::new()];
     let mut loads = [Vec::new(), Vec::new()];
-    for _ in 0..ROUNDS {
+    for _ in 0..size.rounds {
         for recorded in [false, true] {
             let index = usize::from(recorded);
             let recording = if recorded { Some(recorder()?) } else { None };
             connection.transport_mut().record(recording);
-            make(&mut connection)?;
+            make(&mut connection, size)?;
             let started = Instant::now();
-            for row in 0..SMALL {
+            for row in 0..size.small {
                 replace(&mut connection, row)?;
             }
-            small[index].push(started.elapsed() / SMALL);
-            loads[index].push(load(&mut connection)?);
+            small[index].push(started.elapsed() / size.small);
+            loads[index].push(load(&mut connection, size)?);
             remove(&mut connection)?;
         }
     }
@@ -64,16 +76,18 @@ fn measure() -> Result<(), Box<dyn Error>> {
         // The ring has one file if it is not full.
         let _ = std::fs::remove_file(path);
     }
-    for (what, [without, with]) in [("one row replaced", small), ("100,000 rows loaded", loads)] {
+    let load = format!("{} rows loaded", size.rows);
+    let mut lines = Vec::new();
+    for (what, [without, with]) in [("one row replaced", small), (load.as_str(), loads)] {
         let (without, with) = (median(without), median(with));
-        println!(
+        lines.push(format!(
             "{what}: {:.1} µs, recorded {:.1} µs, ratio {:.2}",
             without.as_secs_f64() * 1e6,
             with.as_secs_f64() * 1e6,
             with.as_secs_f64() / without.as_secs_f64()
-        );
+        ));
     }
-    Ok(())
+    Ok(lines)
 }
 
 fn median(mut times: Vec<Duration>) -> Duration {
@@ -94,7 +108,7 @@ fn commit(connection: &mut Connection, batch: Batch) -> Result<Duration, Box<dyn
 }
 
 /// Two maps: one for single rows, one for loads.
-fn make(connection: &mut Connection) -> Result<(), Box<dyn Error>> {
+fn make(connection: &mut Connection, size: Size) -> Result<(), Box<dyn Error>> {
     let mut batch = Batch::default();
     batch.add_table(FAMILY, &Table::named("overhead"))?;
     for name in ["rows", "load"] {
@@ -105,11 +119,11 @@ fn make(connection: &mut Connection) -> Result<(), Box<dyn Error>> {
         set.data_type = Some(DataType::MARK);
         set.data_len = Some(4);
         let mut desc = SetDesc::default();
-        desc.size = Some(ROWS);
+        desc.size = Some(size.rows.max(size.small));
         set.desc = Some(desc);
         let set = batch.add_set(FAMILY, &set)?;
         if name == "rows" {
-            batch.add_elements(set, (0..SMALL).map(|row| element(row, 0)))?;
+            batch.add_elements(set, (0..size.small).map(|row| element(row, 0)))?;
         }
     }
     commit(connection, batch).map(drop)
@@ -127,10 +141,10 @@ fn replace(connection: &mut Connection, row: u32) -> Result<(), Box<dyn Error>> 
     commit(connection, batch).map(drop)
 }
 
-fn load(connection: &mut Connection) -> Result<Duration, Box<dyn Error>> {
+fn load(connection: &mut Connection, size: Size) -> Result<Duration, Box<dyn Error>> {
     let mut batch = Batch::default();
     let set = batch.set(FAMILY, "overhead", "load")?;
-    batch.add_elements(set, (0..ROWS).map(|row| element(row, row)))?;
+    batch.add_elements(set, (0..size.rows).map(|row| element(row, row)))?;
     commit(connection, batch)
 }
 

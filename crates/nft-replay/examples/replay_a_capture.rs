@@ -24,10 +24,22 @@ fn main() -> Result<(), Box<dyn Error>> {
         Some(file) => Capture::open(Path::new(file))?,
         None => recorded()?,
     };
-    if let Some(damage) = &capture.damage {
-        println!("{damage}; what comes before is replayed");
+    let (lines, agrees) = replay(&capture)?;
+    println!("{}", lines.join("\n"));
+    if agrees {
+        Ok(())
+    } else {
+        Err("the kernel said something else than in the capture".into())
     }
-    let session = Session::new(&capture);
+}
+
+/// A line for each transaction, and whether the kernel said what it said in the capture.
+pub(crate) fn replay(capture: &Capture) -> Result<(Vec<String>, bool), Box<dyn Error>> {
+    let mut lines = Vec::new();
+    if let Some(damage) = &capture.damage {
+        lines.push(format!("{damage}; what comes before is replayed"));
+    }
+    let session = Session::new(capture);
     let report = in_place(&Place::Fresh, || {
         Player::open(PlayOptions::default())?.play(&session, |_| true)
     })??;
@@ -36,20 +48,16 @@ fn main() -> Result<(), Box<dyn Error>> {
             Verdict::Agrees => "as recorded".to_owned(),
             other => format!("{other:?}"),
         };
-        println!(
+        lines.push(format!(
             "#{} {} in {:?}, {verdict}",
             played.number, played.outcome, played.took
-        );
+        ));
     }
-    if report.agrees() {
-        Ok(())
-    } else {
-        Err("the kernel said something else than in the capture".into())
-    }
+    Ok((lines, report.agrees()))
 }
 
 /// Records a program of our own, in a namespace of its own.
-fn recorded() -> Result<Capture, Box<dyn Error>> {
+pub(crate) fn recorded() -> Result<Capture, Box<dyn Error>> {
     let file = std::env::temp_dir().join(format!("replay-example-{}.pcapng", std::process::id()));
     let filled = in_place(&Place::Fresh, || {
         fill(&file).map_err(|error| error.to_string())

@@ -13,14 +13,14 @@ mod call;
 mod memory;
 mod process;
 mod start;
+mod stop;
 
 pub use start::become_traced;
 
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::fmt;
 use std::collections::HashMap;
 use std::io;
 use std::process::Command;
-use std::sync::Arc;
 
 use nix::errno::Errno as SysErrno;
 use nix::sys::ptrace::{self, Options};
@@ -30,6 +30,7 @@ use nix::unistd::Pid;
 use thiserror::Error;
 
 use self::call::Call;
+use self::stop::Traced;
 use crate::capture::Packet;
 
 /// `PTRACE_EVENT_SECCOMP`.
@@ -42,6 +43,15 @@ pub enum Ended {
     Code(i32),
     /// By this signal.
     Signal(i32),
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Code(code) => write!(f, "ended with exit code {code}"),
+            Self::Signal(signal) => write!(f, "was ended by signal {signal}"),
+        }
+    }
 }
 
 /// Why a program could not be traced.
@@ -70,22 +80,32 @@ pub enum TraceError {
     /// It ended before it could be traced.
     #[error("the program ended before it could be traced")]
     Gone,
-    /// What was recorded cannot be written.
-    #[error("cannot write the recording: {0}")]
-    Sink(#[source] io::Error),
+    /// The recording cannot be begun.
+    #[error("cannot begin the recording: {0}")]
+    Begin(#[source] io::Error),
+    /// What was recorded cannot be written. The program went on without.
+    #[error("cannot write the recording: {error}; the program {ended}")]
+    Sink {
+        /// Why.
+        #[source]
+        error: io::Error,
+        /// How the program ended.
+        ended: Ended,
+    },
 }
 
 /// Runs `command`, whose program must call [`become_traced`], and hands every datagram of nf_tables
-/// to `sink`. Returns how it ended, as soon as all of its descendants have, too. While `stop` is set
-/// the program is asked to end.
+/// to `sink`. Returns how it ended, as soon as all of its descendants have, too. Each byte that comes out
+/// of `stop` asks the program to end (SIGTERM), or what it left running once it has ended itself.
 ///
-/// All children of the calling process are waited for.
+/// All children of the calling process are waited for. If `sink` fails, the program goes on and nothing
+/// more is recorded.
 ///
 /// # Errors
-/// See [`TraceError`]. If the tracing ends early the program is killed: it could not go on without.
+/// See [`TraceError`]. If the tracing itself ends early the program is killed: it could not go on without.
 pub fn run(
     command: &mut Command,
-    stop: &Arc<AtomicBool>,
+    stop: impl io::Read + Send + 'static,
     sink: impl FnMut(Packet) -> io::Result<()>,
 ) -> Result<Ended, TraceError> {
     let child = command.spawn().map_err(|error| TraceError::Start {
@@ -115,38 +135,43 @@ pub fn run(
         }
     })?;
     kill(pid, Signal::SIGCONT).map_err(fail("kill"))?;
+    let traced = Traced::default();
+    traced.insert(pid);
+    stop::pass_on(stop, traced.clone(), pid);
     let mut tracer = Tracer {
         calls: HashMap::new(),
+        traced,
         sink,
+        failed: None,
     };
-    tracer.follow(pid, stop)
+    let ended = tracer.follow(pid)?;
+    tracer
+        .failed
+        .map_or(Ok(ended), |error| Err(TraceError::Sink { error, ended }))
 }
 
 struct Tracer<F> {
     /// Threads in a call.
     calls: HashMap<Pid, Call>,
+    traced: Traced,
     sink: F,
+    /// Why nothing is recorded any more.
+    failed: Option<io::Error>,
 }
 
 impl<F: FnMut(Packet) -> io::Result<()>> Tracer<F> {
-    fn follow(&mut self, program: Pid, stop: &Arc<AtomicBool>) -> Result<Ended, TraceError> {
+    fn follow(&mut self, program: Pid) -> Result<Ended, TraceError> {
         let mut ended = None;
-        let mut asked = false;
         loop {
-            if stop.load(Ordering::Relaxed) && !asked {
-                asked = true;
-                // It may be gone by now.
-                let _ = kill(program, Signal::SIGTERM);
-            }
             match waitpid(None, Some(WaitPidFlag::__WALL)) {
                 Ok(WaitStatus::Exited(pid, code)) => {
-                    self.calls.remove(&pid);
+                    self.gone(pid);
                     if pid == program {
                         ended = Some(Ended::Code(code));
                     }
                 }
                 Ok(WaitStatus::Signaled(pid, signal, _)) => {
-                    self.calls.remove(&pid);
+                    self.gone(pid);
                     if pid == program {
                         #[allow(clippy::as_conversions, reason = "the signal's number")]
                         let number = signal as i32;
@@ -154,7 +179,10 @@ impl<F: FnMut(Packet) -> io::Result<()>> Tracer<F> {
                     }
                 }
                 Ok(WaitStatus::PtraceEvent(pid, _, EVENT_SECCOMP)) => {
-                    let call = Call::enter(pid);
+                    let call = match self.failed {
+                        None => Call::enter(pid),
+                        Some(_) => None,
+                    };
                     let watched = call.is_some();
                     if let Some(call) = call {
                         self.calls.insert(pid, call);
@@ -168,13 +196,14 @@ impl<F: FnMut(Packet) -> io::Result<()>> Tracer<F> {
                 }
                 Ok(WaitStatus::PtraceSyscall(pid)) => {
                     if let Some(call) = self.calls.remove(&pid) {
-                        for packet in call.leave(pid) {
-                            (self.sink)(packet).map_err(TraceError::Sink)?;
-                        }
+                        let written = call.leave(pid).into_iter().try_for_each(&mut self.sink);
+                        self.failed = written.err();
                     }
                     let _ = ptrace::cont(pid, None);
                 }
                 Ok(WaitStatus::PtraceEvent(pid, ..)) => {
+                    // Its first stop is one of these.
+                    self.traced.insert(pid);
                     let _ = ptrace::cont(pid, None);
                 }
                 Ok(WaitStatus::Stopped(pid, signal)) => {
@@ -188,5 +217,10 @@ impl<F: FnMut(Packet) -> io::Result<()>> Tracer<F> {
                 }
             }
         }
+    }
+
+    fn gone(&mut self, pid: Pid) {
+        self.calls.remove(&pid);
+        self.traced.remove(pid);
     }
 }

@@ -74,8 +74,17 @@ fn act(cli: &Cli) -> io::Result<u8> {
     let cases = chosen(&cli.filters);
     let mut out = io::stdout().lock();
     if cli.list {
-        for case in cases {
-            writeln!(out, "{case}")?;
+        match cli.output {
+            Format::Text => {
+                for case in cases {
+                    writeln!(out, "{case}")?;
+                }
+            }
+            Format::Json => {
+                let names: Vec<_> = cases.iter().map(|case| case.full_name()).collect();
+                serde_json::to_writer_pretty(&mut out, &names)?;
+                writeln!(out)?;
+            }
         }
         return Ok(PASS);
     }
@@ -90,7 +99,7 @@ fn act(cli: &Cli) -> io::Result<u8> {
         return diagnose(cli.output, &mut out);
     }
     if cases.is_empty() {
-        eprintln!("nft-selftest: no case has such a name; see --list");
+        eprintln!("nft-selftest: no case has such a name (--list prints them)");
         return Ok(2);
     }
     let mut tally = Tally::default();

@@ -58,6 +58,9 @@ fn the_list_names_what_filters_choose() {
     let text = text(&output);
     assert!(text.lines().count() >= 4 && text.lines().all(|line| line.starts_with("owner.")));
     assert_eq!(selftest(&["no such case"]).status.code(), Some(2));
+    let listed: Vec<String> =
+        serde_json::from_slice(&selftest(&["--list", "-o", "json", "owner."]).stdout).unwrap();
+    assert_eq!(listed, text.lines().collect::<Vec<_>>());
 }
 
 /// The kernel that the tests run on is one that Services are served with.

@@ -19,6 +19,8 @@ use super::cpio::Archive;
 use super::job::{Job, Outcome};
 use super::suite::{COMMANDS, COMMANDS_SCRIPT};
 
+/// Seconds that a boot may take, unless told otherwise.
+const LIMIT: u64 = 900;
 /// timeout(1): the time was over.
 const TIMED_OUT: i32 = 124;
 
@@ -37,8 +39,8 @@ pub(super) struct Machine {
     /// Added to the kernel's command line, such as ipv6.disable=1
     #[arg(long, value_name = "WORDS")]
     cmdline: Option<String>,
-    /// Longest time for one boot with all that is run, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 900)]
+    /// Longest time for one boot with all that is run, in seconds; of each part of it in proportion
+    #[arg(long, value_name = "SECONDS", default_value_t = LIMIT)]
     limit: u64,
 }
 
@@ -49,7 +51,7 @@ impl Default for Machine {
             memory: 1024,
             kvm: false,
             cmdline: None,
-            limit: 900,
+            limit: LIMIT,
         }
     }
 }
@@ -67,6 +69,12 @@ impl Machine {
     /// Longest time for a boot with all that is run, in seconds.
     pub(super) fn limit(&self) -> u64 {
         self.limit
+    }
+
+    /// The limit of a job where boots may take longer than they do by default.
+    pub(super) fn stretched(&self, limit: Duration) -> Duration {
+        let factor = self.limit.div_ceil(LIMIT).max(1);
+        limit.saturating_mul(u32::try_from(factor).unwrap_or(u32::MAX))
     }
 }
 

@@ -102,7 +102,7 @@ impl fmt::Display for Outcome {
 }
 
 /// Counts the results of a KTAP stream.
-fn ktap(output: &str) -> [usize; 3] {
+pub(super) fn ktap(output: &str) -> [usize; 3] {
     let mut counts = [0; 3];
     for line in output.lines() {
         let which = match line {

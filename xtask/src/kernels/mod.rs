@@ -11,6 +11,7 @@ mod suite;
 mod vmlinux;
 
 use core::time::Duration;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
@@ -86,6 +87,13 @@ struct Boot {
     jobs: Vec<Job>,
 }
 
+/// What nft-selftest found on the running kernel.
+struct Direct {
+    release: String,
+    /// Passed, failed, skipped.
+    counts: [usize; 3],
+}
+
 /// Boots what was asked for.
 pub(crate) fn run(args: &Args) -> Result<()> {
     prepare()?;
@@ -94,10 +102,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         bail!("no kernel to boot: {}", missing.join(", "));
     }
     let mut failed = missing;
+    let mut running = None;
     let (files, boots) = if args.run.is_empty() {
         let suite = Suite::build(!args.selftest)?;
-        if args.prefixes.is_empty() && !directly(&suite)? {
-            failed.push("the running kernel".to_owned());
+        if args.prefixes.is_empty() {
+            let (totals, is_good) = directly(&suite)?;
+            failed.extend((!is_good).then(|| "the running kernel".to_owned()));
+            running = Some(totals);
         }
         (Files::pack(&suite.paths())?, plan(args, &suite, kernels))
     } else {
@@ -110,7 +121,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
     }
     if args.record {
-        report::record(&boots, &reports)?;
+        report::record(&boots, &reports, running.as_ref())?;
     }
     ensure!(failed.is_empty(), "failed: {}", failed.join(", "));
     Ok(())
@@ -127,8 +138,8 @@ fn prepare() -> Result<()> {
     guest::check_busybox()
 }
 
-/// Runs nft-selftest on the running kernel; whether all is well.
-fn directly(suite: &Suite) -> Result<bool> {
+/// Runs nft-selftest on the running kernel; what came of it, and whether all is well.
+fn directly(suite: &Suite) -> Result<(Direct, bool)> {
     let mut command = Command::new(suite.selftest());
     let output = command.output().context("nft-selftest")?;
     let text = String::from_utf8_lossy(&output.stdout);
@@ -137,7 +148,12 @@ fn directly(suite: &Suite) -> Result<bool> {
     for line in text.lines().filter(|line| line.starts_with("not ok")) {
         println!("        {line}");
     }
-    Ok(output.status.success())
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").context("the release")?;
+    let direct = Direct {
+        release: release.trim().to_owned(),
+        counts: job::ktap(&text),
+    };
+    Ok((direct, output.status.success()))
 }
 
 /// What is run on each kernel when nothing else is asked for.
@@ -145,11 +161,12 @@ fn plan(args: &Args, suite: &Suite, kernels: Vec<Kernel>) -> Vec<Boot> {
     let mut boots = Vec::new();
     for kernel in kernels {
         let old = kernel.prefix == TOO_OLD;
-        let (about, jobs) = if old {
+        let (about, mut jobs) = if old {
             ("too old", suite.refusals())
         } else {
             ("", suite.jobs())
         };
+        stretch(&mut jobs, &args.machine);
         boots.push(Boot {
             kernel: kernel.clone(),
             about,
@@ -157,15 +174,23 @@ fn plan(args: &Args, suite: &Suite, kernels: Vec<Kernel>) -> Vec<Boot> {
             jobs,
         });
         if kernel.prefix == WITHOUT_IPV6 && !args.selftest {
+            let mut jobs = suite.without_ipv6();
+            stretch(&mut jobs, &args.machine);
             boots.push(Boot {
                 kernel,
                 about: "without IPv6",
                 machine: args.machine.with_cmdline("ipv6.disable=1"),
-                jobs: suite.without_ipv6(),
+                jobs,
             });
         }
     }
     boots
+}
+
+fn stretch(jobs: &mut [Job], machine: &Machine) {
+    for job in jobs {
+        job.limit = machine.stretched(job.limit);
+    }
 }
 
 /// What `--run` asks for.

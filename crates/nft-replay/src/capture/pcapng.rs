@@ -9,6 +9,8 @@ use super::packets::{Assembler, Raw};
 use super::source::{Order, Source};
 use super::{Capture, Damage, Fault, ReadError, note};
 
+/// Simple packet block: a packet of the first interface and nothing beside it.
+const SIMPLE_PACKET: u32 = 3;
 /// Longer blocks are damage: no datagram is that long.
 const BLOCK_MAX: usize = 1 << 30;
 const SECTION_MIN: usize = 28;
@@ -16,6 +18,8 @@ const SECTION_MIN: usize = 28;
 #[derive(Debug, Clone, Copy)]
 struct Interface {
     link_type: u16,
+    /// Longest part of a packet that is kept; 0 if there is no limit.
+    snap_len: u32,
     resolution: Resolution,
 }
 
@@ -91,12 +95,18 @@ pub(super) fn read<R: Read>(
                     .and_then(|(_, value)| value.first().copied());
                 interfaces.push(Interface {
                     link_type,
+                    snap_len: order.u32(&body, 4).unwrap_or_default(),
                     // Microseconds, unless said otherwise.
                     resolution: resolution.map_or(Resolution::Decimal(6), Resolution::parse),
                 });
             }
-            block::PACKET => {
-                let packet = match packet(order, &body, &interfaces) {
+            block::PACKET | SIMPLE_PACKET => {
+                let found = if kind == SIMPLE_PACKET {
+                    simple_packet(order, &body, &interfaces)
+                } else {
+                    packet(order, &body, &interfaces)
+                };
+                let packet = match found {
                     Ok(Ok(packet)) => packet,
                     Ok(Err(link_type)) => {
                         other_link_type = Some(link_type);
@@ -226,6 +236,27 @@ fn packet<'b>(
         }
     }
     Ok(Ok(raw))
+}
+
+/// As [`packet`], of a block that says nothing but the packet's length.
+fn simple_packet<'b>(
+    order: Order,
+    body: &'b [u8],
+    interfaces: &[Interface],
+) -> Result<Result<Raw<'b>, u16>, Fault> {
+    let interface = interfaces.first().ok_or(Fault::Interface)?;
+    if interface.link_type != LINKTYPE_NETLINK {
+        return Ok(Err(interface.link_type));
+    }
+    let len = order.u32(body, 0).ok_or(Fault::Length)?;
+    let captured = match interface.snap_len {
+        0 => len,
+        limit => len.min(limit),
+    };
+    let size = |value: u32| usize::try_from(value).map_err(|_| Fault::Length);
+    let end = size(captured)?.checked_add(4).ok_or(Fault::Length)?;
+    let bytes = body.get(4..end).ok_or(Fault::Length)?;
+    Ok(Ok(Raw::new(bytes, size(len)?)))
 }
 
 /// The options of a block from `at` on; ends at the first one that does not fit.

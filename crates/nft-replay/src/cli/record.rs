@@ -3,6 +3,7 @@
 use core::sync::atomic::AtomicBool;
 use std::ffi::OsString;
 use std::fs::File;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use clap::Args;
 use nft_batch::record::{PcapngWriter, Section};
 use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::low_level::pipe;
 
 use super::{CliError, Exit, open};
 use crate::trace::{self, TraceError};
@@ -30,7 +32,7 @@ pub(super) const TRACED: &str = "traced-program";
 
 Exit codes:
   As the recorded program; 128 and the signal's number if a signal ended it
-  125  the recording itself failed
+  125  the recording itself failed; a program that was running went on to its end
   64   wrong arguments")]
 pub(super) struct Record {
     /// Where the recording goes: a pcapng file
@@ -51,7 +53,7 @@ impl Record {
         if !self.from.is_empty() {
             return self.take_over();
         }
-        let failed = |error| CliError::Trace(TraceError::Sink(error));
+        let failed = |error| CliError::Trace(TraceError::Begin(error));
         let words: Vec<_> = self
             .command
             .iter()
@@ -64,14 +66,14 @@ impl Record {
             failed(std::io::Error::other(format!("{path}: {error}")))
         })?;
         let mut writer = PcapngWriter::new(file, &section).map_err(failed)?;
-        let stop = Arc::new(AtomicBool::new(false));
         // An interrupt from the keyboard reaches the program as well; the recording ends with it.
         let ignored = Arc::new(AtomicBool::new(false));
-        signal_hook::flag::register(SIGTERM, Arc::clone(&stop)).map_err(failed)?;
         signal_hook::flag::register(SIGINT, ignored).map_err(failed)?;
+        let (stop, asked) = UnixStream::pair().map_err(failed)?;
+        pipe::register(SIGTERM, asked).map_err(failed)?;
         let mut command = Command::new("/proc/self/exe");
         command.arg(TRACED).arg("--").args(&self.command);
-        let ended = trace::run(&mut command, &stop, |packet| packet.write(&mut writer))?;
+        let ended = trace::run(&mut command, stop, |packet| packet.write(&mut writer))?;
         Ok(Exit::Recorded(ended))
     }
 
