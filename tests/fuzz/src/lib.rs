@@ -6,13 +6,17 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::panic, reason = "a panic is how a target reports")]
 
+#[cfg(feature = "proxy")]
 mod apiserver;
 mod batch_replies;
 mod capture;
 mod codec;
+#[cfg(feature = "proxy")]
 mod config;
 mod events;
+#[cfg(feature = "proxy")]
 mod manifest;
+#[cfg(feature = "proxy")]
 mod rtnetlink;
 mod snapshot;
 mod wire;
@@ -28,13 +32,17 @@ pub struct Target {
 
 /// All targets.
 pub const TARGETS: &[Target] = &[
+    #[cfg(feature = "proxy")]
     target("apiserver", apiserver::run),
     target("batch_replies", batch_replies::run),
     target("capture", capture::run),
     target("codec", codec::run),
+    #[cfg(feature = "proxy")]
     target("config", config::run),
     target("events", events::run),
+    #[cfg(feature = "proxy")]
     target("manifest", manifest::run),
+    #[cfg(feature = "proxy")]
     target("rtnetlink", rtnetlink::run),
     target("snapshot", snapshot::run),
 ];
