@@ -144,7 +144,9 @@ fn items(
         match window.peek()? {
             Some(b']') => break,
             Some(b',') => window.skip(),
-            Some(b'{') => {
+            Some(b'}' | b':') => return Err(Stop::Expected("an object, `,` or `]`")),
+            // Also what is no object, which costs only itself.
+            Some(_) => {
                 window.set_mark();
                 window.skip_value()?;
                 // An item of an inner list goes by the place of its list.
@@ -159,7 +161,6 @@ fn items(
                 object(text, kind, at, depth, sink);
                 index += 1;
             }
-            Some(_) => return Err(Stop::Expected("an object, `,` or `]`")),
             None => return Err(Cut::End.into()),
         }
     }
@@ -297,7 +298,8 @@ fn object(
     match (ObjectSeed { kind }).deserialize(tracking) {
         Ok(object) => sink.object(at, object),
         Err(error) => {
-            let probe = serde_json::from_str(text).ok();
+            let is_object = text.starts_with('{');
+            let probe = is_object.then(|| serde_json::from_str(text).ok()).flatten();
             shape_fault(probe, kind, &track.path().to_string(), &error, at, sink);
         }
     }
@@ -373,7 +375,7 @@ fn expected(line: usize, what: &str) -> Fault {
     stopped(line, &message)
 }
 
-fn stopped(line: usize, message: &str) -> Fault {
+pub(super) fn stopped(line: usize, message: &str) -> Fault {
     Fault::Syntax {
         line,
         column: 1,

@@ -40,12 +40,31 @@ pub(crate) struct Length {
 }
 
 /// Reads all documents of a text and returns its length. JSON, told by its first characters, is read
-/// piece by piece, YAML as a whole.
+/// piece by piece, YAML as a whole. UTF-16 is told by its byte order mark.
 ///
 /// # Errors
 /// Of the first read; later ones are told to `sink`.
 pub(crate) fn read(reader: impl Read, sink: &mut impl Sink) -> io::Result<Length> {
+    /// Byte order marks.
+    const UTF_16: [[u8; 2]; 2] = [[0xff, 0xfe], [0xfe, 0xff]];
     let mut window = Window::new(reader);
+    for mark in UTF_16 {
+        window.skip_prefix(&mark)?;
+        if !window.marked().is_empty() {
+            window.set_mark();
+            let text = window.into_rest()?;
+            let unit = if mark[0] == 0xff {
+                u16::from_le_bytes
+            } else {
+                u16::from_be_bytes
+            };
+            let units = text.as_chunks().0.iter().map(|bytes| unit(*bytes));
+            let text: String = char::decode_utf16(units)
+                .map(|it| it.unwrap_or(char::REPLACEMENT_CHARACTER))
+                .collect();
+            return read(text.as_bytes(), sink);
+        }
+    }
     window.skip_prefix("\u{feff}".as_bytes())?;
     window.set_mark();
     let first = window.peek()?;
@@ -61,17 +80,7 @@ pub(crate) fn read(reader: impl Read, sink: &mut impl Sink) -> io::Result<Length
         });
     }
     let text = window.into_rest()?;
-    match core::str::from_utf8(&text) {
-        Ok(text) => yaml::read(text, sink),
-        Err(error) => {
-            let fault = io::Error::new(io::ErrorKind::InvalidData, error);
-            let at = Position {
-                document: 1,
-                item: None,
-            };
-            sink.fault(at, fault.into());
-        }
-    }
+    yaml::read(&text, sink);
     Ok(Length {
         bytes: u64::try_from(text.len()).unwrap_or(u64::MAX),
         blank: first.is_none(),

@@ -262,9 +262,71 @@ fn a_bad_item_costs_itself_and_is_named() {
         "document 1: items[1]: error: Service b: spec.ports[1].port: invalid type: string \"http\", expected an integer",
         "document 1: items[2]: error: line 4, column 81: expected `:`",
         "document 1: items[3]: error: kind or apiVersion is missing",
-        "document 1: error: line 7, column 1: expected an object, `,` or `]`; nothing behind it was read",
+        "document 1: items[5]: error: object: .: invalid type: integer `17`, expected an object",
     ];
     assert_eq!(problems, expected);
+}
+
+#[test]
+fn what_is_no_object_costs_itself() {
+    let service = |name: &str, last: u8| {
+        format!(
+            r#"{{"apiVersion":"v1","kind":"Service","metadata":{{"name":"{name}"}},"spec":{{"clusterIP":"10.0.0.{last}"}}}}"#
+        )
+    };
+    let (a, b) = (service("a", 1), service("b", 2));
+    for other in ["null", "3", "\"{\"", "[]", "oops", "[{}]"] {
+        let list = format!(
+            r#"{{"apiVersion":"v1","kind":"List","items":[{a},{other},{b}],"metadata":{{}}}}"#
+        );
+        for (name, text) in [("l.json", list.clone()), ("l.yaml", format!("#\n{list}"))] {
+            let (changes, problems) = read(name, &text);
+            assert_eq!(changes, ["+a 10.0.0.1", "+b 10.0.0.2"], "{other}");
+            let named = problems[0].starts_with("document 1: items[1]: error: ");
+            assert!(problems.len() == 1 && named, "{problems:?}");
+        }
+    }
+}
+
+#[test]
+fn other_encodings() {
+    fn read(text: &[u8]) -> (Vec<String>, Vec<String>) {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.yaml");
+        fs::write(&file, text).unwrap();
+        let mut source = Source::new("n1");
+        let mut changes = Vec::new();
+        source.load(&Input::Path(file), |change| changes.push(describe(&change)));
+        let problems = source.take_problems();
+        let problems = problems.iter().map(|problem| {
+            let text = problem.to_string();
+            text.rsplit_once("a.yaml: ").unwrap().1.to_owned()
+        });
+        (changes, problems.collect())
+    }
+    let yaml = "apiVersion: v1\nkind: Service\nmetadata: {name: ä}\nspec: {clusterIP: 10.0.0.1}\n";
+    let json = r#"{"apiVersion":"v1","kind":"Service","metadata":{"name":"ä"},"spec":{"clusterIP":"10.0.0.1"}}"#;
+    for text in [yaml, json] {
+        let units = || core::iter::once(0xfeff).chain(text.encode_utf16());
+        let little: Vec<u8> = units().flat_map(u16::to_le_bytes).collect();
+        let big: Vec<u8> = units().flat_map(u16::to_be_bytes).collect();
+        let marked = format!("\u{feff}{text}").into_bytes();
+        for bytes in [little, big, marked] {
+            assert_eq!(read(&bytes), (vec!["+ä 10.0.0.1".to_owned()], vec![]));
+        }
+    }
+    // In Latin-1, between two that can be read.
+    let other = yaml.replace('ä', "b");
+    let latin = [
+        yaml.as_bytes(),
+        b"---\n# 1\nkind: \xe4\n---\n",
+        other.as_bytes(),
+    ];
+    let (changes, problems) = read(&latin.concat());
+    assert_eq!(changes, ["+ä 10.0.0.1", "+b 10.0.0.1"]);
+    let expected =
+        "document 2: error: line 7, column 1: not UTF-8; the rest of the document was not read";
+    assert_eq!(problems, [expected]);
 }
 
 #[test]

@@ -7,16 +7,28 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
 use super::document::{Object, ObjectSeed};
-use super::json::{TOO_DEEP, shape_fault};
+use super::json::{TOO_DEEP, shape_fault, stopped};
 use super::{Fault, Position, Sink};
 use crate::api::{Kind, Text};
 
 /// Reads all documents of `text`.
-pub(super) fn read(text: &str, sink: &mut impl Sink) {
+pub(super) fn read(text: &[u8], sink: &mut impl Sink) {
     for (document, (line, part)) in documents(text).enumerate() {
         let at = Position {
             document: document + 1,
             item: None,
+        };
+        let part = match core::str::from_utf8(part) {
+            Ok(part) => part,
+            Err(error) => {
+                let valid = part.get(..error.valid_up_to()).unwrap_or_default();
+                let line = line + valid.iter().filter(|byte| **byte == b'\n').count();
+                sink.fault(
+                    at,
+                    stopped(line, "not UTF-8; the rest of the document was not read"),
+                );
+                continue;
+            }
         };
         let seed = YamlDocument { at, line, sink };
         let parsed = serde_saphyr::with_deserializer_from_str_with_options(
@@ -61,16 +73,16 @@ fn without_place(message: &str) -> String {
 }
 
 /// Texts between document markers, each with the line it starts on; empty ones are left out.
-fn documents(text: &str) -> impl Iterator<Item = (usize, &str)> {
+fn documents(text: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     let mut marks = vec![(1, 0, 0)];
     let mut offset = 0;
-    for (number, line) in text.split_inclusive('\n').enumerate() {
+    for (number, line) in text.split_inclusive(|byte| *byte == b'\n').enumerate() {
         let end = offset + line.len();
-        let bare = line.trim_end();
-        if bare == "---" || line.starts_with("--- ") || line.starts_with("---\t") {
+        let bare = line.trim_ascii_end();
+        if bare == b"---" || line.starts_with(b"--- ") || line.starts_with(b"---\t") {
             // What follows the dashes on their line belongs to the document.
             marks.push((number + 1, offset, offset + 3));
-        } else if bare == "..." {
+        } else if bare == b"..." {
             marks.push((number + 2, offset, end));
         }
         offset = end;
@@ -86,9 +98,9 @@ fn documents(text: &str) -> impl Iterator<Item = (usize, &str)> {
         .zip(ends)
         .filter_map(|((line, _, start), end)| {
             let part = text.get(start..end)?;
-            let blank = part.lines().all(|line| {
-                let line = line.trim();
-                line.is_empty() || line.starts_with(['#', '%'])
+            let blank = part.split(|byte| *byte == b'\n').all(|line| {
+                let line = line.trim_ascii();
+                line.is_empty() || line.starts_with(b"#") || line.starts_with(b"%")
             });
             (!blank).then_some((line, part))
         })
@@ -239,7 +251,9 @@ fn object(value: &Value, kind: Option<Kind>, at: Position, line: usize, sink: &m
         ),
         Ok(object) => sink.object(at, object),
         Err(error) => {
-            let probe = serde::Deserialize::deserialize(value).ok();
+            let is_object = value.is_object();
+            let probe = is_object.then(|| serde::Deserialize::deserialize(value).ok());
+            let probe = probe.flatten();
             shape_fault(probe, kind, &track.path().to_string(), &error, at, sink);
         }
     }
