@@ -61,6 +61,12 @@ impl Program {
         })
     }
 
+    /// Number of its process.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// How it ended, if it has.
     ///
     /// # Errors

@@ -80,6 +80,37 @@ fn very_many_chains_go_in_parts() {
     });
 }
 
+/// An element of somebody's map uses a chain, which no look at the rules can find.
+#[test]
+fn a_chain_that_a_map_of_others_uses_is_emptied_and_kept() {
+    in_new_netns(|| {
+        let rules = "*nat\n:PREROUTING ACCEPT [0:0]\n:KUBE-SERVICES - [0:0]\n\
+                     :KUBE-SVC-AAAAAAAAAAAAAAAA - [0:0]\n:KUBE-SEP-AAAAAAAAAAAAAAAA - [0:0]\n\
+                     -A PREROUTING -j KUBE-SERVICES\n\
+                     -A KUBE-SERVICES -d 10.96.0.1 -j KUBE-SVC-AAAAAAAAAAAAAAAA\n\
+                     -A KUBE-SVC-AAAAAAAAAAAAAAAA -j KUBE-SEP-AAAAAAAAAAAAAAAA\nCOMMIT\n";
+        run("iptables-nft-restore", &["--noflush"], rules);
+        let map = "add map ip nat theirs { type ipv4_addr : verdict; }; \
+                   add element ip nat theirs { 198.51.100.1 : goto KUBE-SVC-AAAAAAAAAAAAAAAA }";
+        run("nft", &[map], "");
+        for _ in 0..2 {
+            assert_eq!(cleanup(&Netns::Current, options(true)).unwrap(), []);
+            let listed = run("nft", &["list", "table", "ip", "nat"], "");
+            let chains: Vec<_> = listed
+                .lines()
+                .filter_map(|line| line.trim().strip_prefix("chain KUBE-"))
+                .collect();
+            assert_eq!(chains, ["SVC-AAAAAAAAAAAAAAAA {"], "{listed}");
+            let emptied = "chain KUBE-SVC-AAAAAAAAAAAAAAAA {\n\t}";
+            assert!(listed.contains(emptied), "{listed}");
+            assert!(
+                listed.contains("goto KUBE-SVC-AAAAAAAAAAAAAAAA"),
+                "{listed}"
+            );
+        }
+    });
+}
+
 const LEGACY: &str = "\
 *filter
 :INPUT ACCEPT [0:0]

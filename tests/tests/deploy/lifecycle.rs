@@ -117,14 +117,27 @@ fn live(kind: Kind) -> Result<()> {
     check_pages(&stage)
 }
 
-/// Every metric that the dashboard and the alerts ask for is there.
+/// Pages are there, and every metric that the dashboard and the alerts ask for.
 fn check_pages(stage: &Stage<'_>) -> Result<()> {
-    let metrics = HttpProbe {
-        path: "/metrics".to_owned(),
-        port: 10249,
+    let fetch = |port, path: &str| {
+        let path = path.to_owned();
+        HttpProbe { path, port }.fetch(&stage.world.node().handle())
     };
-    let page = metrics.fetch(&stage.world.node().handle())?;
-    let exposed = exposed(&page);
+    for (port, path) in [
+        (10249, "/statusz"),
+        (10249, "/statusz/services"),
+        (10249, "/statusz/services?q=web"),
+        (10249, "/configz"),
+        (10249, "/proxyMode"),
+        (10249, "/metrics/slis"),
+        (10256, "/healthz"),
+        (10256, "/livez"),
+        (10256, "/readyz"),
+    ] {
+        let page = fetch(port, path)?;
+        ensure!(page.split(' ').nth(1) == Some("200"), "{path}: {page}");
+    }
+    let exposed = exposed(&fetch(10249, "/metrics")?);
     let mut missing = Queries::of_dashboard()?.missing(&exposed)?;
     missing.extend(Queries::of_alerts()?.missing(&exposed)?);
     ensure!(

@@ -12,6 +12,7 @@ use e2e::{
     takeover::World,
 };
 use nft_batch::{Connection, EventError, Events};
+use serde_json::Value as Json;
 
 use crate::programs;
 
@@ -39,10 +40,19 @@ pub(crate) struct Stage<'a> {
     kernel: Connection,
 }
 
+/// A system call that the filter does not know ends the process, and so the test.
+fn confine(daemon_set: &mut Json) -> Result<()> {
+    let command = daemon_set.pointer_mut("/spec/template/spec/containers/0/command");
+    let command = command.and_then(Json::as_array_mut).context("no command")?;
+    command.push("--seccomp=kill".into());
+    Ok(())
+}
+
 impl<'a> Stage<'a> {
     /// Installs kproxy and writes the cluster of `takeover/cluster.yaml`; nothing runs yet.
     pub(crate) fn new(control: &'a ControlPlane, kind: Kind) -> Result<Self> {
-        let installed = install(control, kind)?;
+        let mut installed = install(control, kind)?;
+        confine(&mut installed.daemon_set)?;
         let world = World::new()?;
         let mut cluster = Cluster::new(control);
         cluster.apply(&World::objects())?;

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `/healthz` | in step, and the own Node is there and not about to go: it may be sent traffic |
 //! | `/livez` | in step: no change waits for longer than two sync periods, in any family |
-//! | `/readyz` | each family was programmed completely once, nobody keeps changing its table back, and nothing is left of kube-proxy's other modes that takes packets before |
+//! | `/readyz` | each family was programmed completely once, nobody keeps changing its table back, and nothing is left of kube-proxy's other modes that may take packets before |
 //!
 //! An idle proxy is in step for ever, and one that waits for the own Node is, too. The first two are kube-proxy's (`pkg/proxy/healthcheck`), to the byte; the third says why, a line
 //! for each family.
@@ -59,7 +59,7 @@ impl Health {
         }
     }
 
-    /// Not ready while something of kube-proxy's is left that takes packets before our rules do.
+    /// Not ready while something of kube-proxy's is left that may take packets before our rules do.
     #[must_use]
     pub fn without(self, leftovers: leftovers::Board) -> Self {
         Self { leftovers, ..self }

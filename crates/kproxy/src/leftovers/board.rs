@@ -41,7 +41,7 @@ impl What {
     }
 }
 
-/// Something that is still there, and takes packets before us.
+/// Something that is still there, and may take packets before us.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remaining {
     /// What it is.
@@ -75,7 +75,7 @@ impl fmt::Display for Remaining {
         }
         write!(
             f,
-            ": {}; it takes packets before our rules do. Run on the node: {}",
+            ": {}; it may take packets before our rules do. Run on the node: {}",
             self.reason, self.command
         )
     }

@@ -1,5 +1,6 @@
 //! What kube-proxy leaves behind in its modes `iptables` and `ipvs`, which is what an empty `mode` means up to
-//! 1.39: rules that translate packets before ours see them, and a link that makes the node take packets to
+//! 1.39: rules that may translate packets before ours see them (of hooks of one priority the kernel runs the
+//! one that was registered last first, `nf_hook_entries_grow`), and a link that makes the node take packets to
 //! Services for its own.
 //!
 //! | where | what | how it is removed |
@@ -41,8 +42,9 @@ use svc_planner::plan::Family;
 use self::legacy::{Helper, Legacy};
 use crate::engine::{FAMILIES, Netns, NetnsError, present_families};
 
-/// When to try again what failed.
-const RETRY: Duration = Duration::from_secs(60);
+/// When to try again what failed: twice as long each time. A lock is soon free.
+const FIRST_RETRY: Duration = Duration::from_secs(2);
+const LAST_RETRY: Duration = Duration::from_secs(60);
 
 /// What is expected, and what is to be left alone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -191,20 +193,22 @@ impl Cleaner {
         let mut pending = BTreeSet::new();
         let all: BTreeSet<_> = present_families().into_iter().collect();
         let mut ipvs = true;
+        let mut retry = FIRST_RETRY;
         loop {
             let told = if pending.is_empty() && !served.is_superset(&all) {
                 programmed
                     .recv()
                     .map_err(|_| RecvTimeoutError::Disconnected)
             } else {
-                programmed.recv_timeout(RETRY)
+                programmed.recv_timeout(retry)
             };
             match told {
                 Ok(family) => {
                     served.insert(family);
                     pending.insert(family);
+                    retry = FIRST_RETRY;
                 }
-                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Timeout) => retry = (retry * 2).min(LAST_RETRY),
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             pending.retain(|family| !board.put(self.family(*family)));

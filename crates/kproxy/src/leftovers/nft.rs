@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use nft_batch::{Batch, BatchError, BatchOptions, Connection, Errno, OpError, Outcome, QueryError};
+use nl_codec::msg::NftMsg;
 use nl_codec::nft::expr::Expr;
 use nl_codec::nft::{Data, Rule, Str};
 use svc_planner::plan::Family;
@@ -45,8 +46,8 @@ pub(super) enum NftError {
     Query(#[from] QueryError),
     #[error(transparent)]
     Batch(#[from] BatchError),
-    #[error("{0}")]
-    Rejected(Box<OpError>),
+    #[error("{}", .0.first().map_or_else(|| "rejected".to_owned(), ToString::to_string))]
+    Rejected(Vec<OpError>),
     #[error("{0}")]
     NotCommitted(String),
 }
@@ -57,20 +58,43 @@ pub(super) enum NftError {
 /// What was removed until then stays so.
 pub(super) fn remove(connection: &mut Connection, family: Family) -> Result<Removed, NftError> {
     let mut removed = Removed::default();
-    for attempt in 1.. {
-        let found = find(connection, family)?;
+    let mut busy = Busy::new();
+    let mut attempt = 1;
+    loop {
+        let mut found = find(connection, family)?;
+        for found in &mut found {
+            found.keep(&busy);
+        }
         if found.iter().all(Found::is_nothing) {
-            break;
+            return Ok(removed);
         }
         match remove_found(connection, family, &found, &mut removed) {
             Ok(()) => {}
-            // What was found may be gone, or used by somebody, since.
-            Err(NftError::Rejected(error))
-                if attempt < TRIES && matches!(error.errno, Errno::ENOENT | Errno::EBUSY) => {}
+            // The elements of others' maps are not looked through: the kernel knows who is used.
+            Err(NftError::Rejected(errors)) if note_busy(&mut busy, &errors) => continue,
+            // What was found may be gone since.
+            Err(NftError::Rejected(errors))
+                if attempt < TRIES && errors.iter().all(|it| it.errno == Errno::ENOENT) => {}
             Err(error) => return Err(error),
         }
+        attempt += 1;
     }
-    Ok(removed)
+}
+
+/// Chains, by table, that cannot be deleted as something refers to them that is no rule of the table's.
+type Busy = BTreeSet<(String, String)>;
+
+/// Notes chains that are in use; whether one is new.
+fn note_busy(busy: &mut Busy, errors: &[OpError]) -> bool {
+    let mut any = false;
+    for error in errors.iter().filter(|error| error.errno == Errno::EBUSY) {
+        if let (Some(NftMsg::DEL_CHAIN), Some(table), Some(chain)) =
+            (error.kind, &error.table, &error.object)
+        {
+            any |= busy.insert((table.clone(), chain.clone()));
+        }
+    }
+    any
 }
 
 /// Whether the kubelet says that the node's rules are these (KEP-3178), and not those of legacy iptables.
@@ -244,15 +268,19 @@ fn commit(connection: &mut Connection, batch: Batch) -> Result<usize, NftError> 
     }
     match connection.commit(&mut batch.seal()) {
         Outcome::Committed(_) => Ok(usize::try_from(operations).unwrap_or(usize::MAX)),
-        Outcome::Rejected(rejected) => match rejected.errors.into_iter().next() {
-            Some(error) => Err(NftError::Rejected(Box::new(error))),
-            None => Err(NftError::NotCommitted("rejected".to_owned())),
-        },
+        Outcome::Rejected(rejected) => Err(NftError::Rejected(rejected.errors)),
         other => Err(NftError::NotCommitted(other.to_string())),
     }
 }
 
 impl Found {
+    /// Leaves out of what is to be deleted what the kernel says is in use.
+    fn keep(&mut self, busy: &Busy) {
+        let table = self.table.name();
+        let chains = busy.iter().filter(|(of, _)| of == table);
+        self.used.extend(chains.map(|(_, chain)| chain.clone()));
+    }
+
     /// Whether there is nothing but empty chains that others use.
     fn is_nothing(&self) -> bool {
         let used = |chain: &String| self.used.contains(chain);
