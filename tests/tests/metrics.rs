@@ -3,16 +3,20 @@
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
+use std::net::TcpStream;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::{
-    control_plane::{ControlPlane, KubeProxy, Method, Request},
+    control_plane::{ControlPlane, InPlace, InPlaceOptions, KubeProxy, Method, Request, Settings},
     differential::Cluster,
     takeover::World,
 };
 use kproxy::apiserver::{ApiBoard, Asked, RequestFacts};
+use kproxy::config::FeatureGates;
 use kproxy::engine::{Engine, Netns, Saver};
 use kproxy::health::Health;
 use kproxy::listeners::{Ask, Reply};
@@ -24,6 +28,9 @@ use svc_planner::Config;
 use test_support::skip;
 
 const DOCUMENT: &str = include_str!("../../docs/METRICS.md");
+/// The gate that has metrics of its own.
+const LOCALHOST_NODE_PORTS: &str = "KubeProxyNFTablesLocalhostNodePorts";
+const REJECTED: &str = "kubeproxy_nftables_localhost_nodeport_rejected_packets_total";
 /// How long kube-proxy may take to have told everything.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -46,7 +53,7 @@ fn every_metric_of_kube_proxy_is_ours_or_documented_as_absent() -> Result<()> {
     let world = World::new()?;
     let mut cluster = Cluster::new(&control);
     cluster.apply(&World::objects())?;
-    let mut kube_proxy = KubeProxy::start(&control, world.node(), World::settings())?;
+    let mut kube_proxy = KubeProxy::start(&control, world.node(), gated())?;
     kube_proxy.settle(&control, world.node())?;
     // A change with a trigger time, and so a partial sync that is measured from it.
     let slice = json!({
@@ -116,6 +123,79 @@ fn every_metric_of_kube_proxy_is_ours_or_documented_as_absent() -> Result<()> {
     Ok(())
 }
 
+/// kube-proxy with that gate.
+fn gated() -> Settings {
+    let mut settings = World::settings();
+    let gates = json!({LOCALHOST_NODE_PORTS: true, "AllBeta": true});
+    settings.configuration.push(("featureGates", gates));
+    settings
+}
+
+/// Both count the same packets, and say the same of their gates.
+#[test]
+fn rejected_packets_and_gates_are_told_as_kube_proxy_tells_them() -> Result<()> {
+    if let Err(missing) = ControlPlane::available() {
+        skip(&missing.to_string());
+        return Ok(());
+    }
+    let control = ControlPlane::start()?;
+    let world = World::new()?;
+    let mut cluster = Cluster::new(&control);
+    cluster.apply(&World::objects())?;
+    let mut kube_proxy = KubeProxy::start(&control, world.node(), gated())?;
+    kube_proxy.settle(&control, world.node())?;
+    refused(&world)?;
+    let theirs = kube_proxy.metrics()?;
+    kube_proxy.stop()?;
+    let options = InPlaceOptions {
+        node_name: "node-a".to_owned(),
+        configuration: gated().configuration,
+        ..InPlaceOptions::default()
+    };
+    let program = Path::new(env!("CARGO_BIN_EXE_kproxy-under-test"));
+    let mut kproxy = InPlace::start(&control, world.node(), program, &options)?;
+    kproxy.until_ready(200)?;
+    refused(&world)?;
+    let ours = kproxy.metrics("/metrics")?.text;
+    // A first segment may be sent twice.
+    let rejected = |page: &str| -> BTreeMap<String, bool> {
+        let lines = page.lines().filter_map(|line| line.strip_prefix(REJECTED));
+        let series = lines.filter_map(|line| line.rsplit_once(' '));
+        let any = |count: &str| count.parse::<f64>().is_ok_and(|count| count > 0.0);
+        series
+            .map(|(labels, count)| (labels.to_owned(), any(count)))
+            .collect()
+    };
+    let (counted, theirs_counted) = (rejected(&ours), rejected(&theirs));
+    let tcp = "{ip_family=\"IPv4\",protocol=\"TCP\"}";
+    ensure!(counted.get(tcp) == Some(&true), "{counted:?}");
+    ensure!(
+        counted == theirs_counted,
+        "{counted:?}, theirs {theirs_counted:?}"
+    );
+    let gates: Vec<_> = ours
+        .lines()
+        .filter(|line| line.starts_with("kubernetes_feature_enabled{"))
+        .collect();
+    ensure!(gates.len() >= 5, "{gates:?}");
+    for gate in gates {
+        ensure!(
+            theirs.lines().any(|line| line == gate),
+            "not kube-proxy's: {gate}"
+        );
+    }
+    ensure!(kproxy.stop()?.success());
+    Ok(())
+}
+
+/// Somebody on the node connects to a node port at a loopback address, and is refused.
+fn refused(world: &World) -> Result<()> {
+    let connected = world.node().run(|| TcpStream::connect("127.0.0.1:30084"))?;
+    let error = connected.err().context("somebody listens")?;
+    ensure!(error.kind() == ErrorKind::ConnectionRefused, "{error}");
+    Ok(())
+}
+
 /// What a loop tells that has programmed nothing but its table.
 fn ours(node: &Namespace) -> Result<String> {
     node.run(|| {
@@ -132,6 +212,7 @@ fn ours(node: &Namespace) -> Result<String> {
             skipped: Arc::default(),
             events: None,
             api: Some((requests(), ApiBoard::default())),
+            gates: gates(),
         };
         let pages = MetricsSite::new(sources.registry()).pages();
         let ask = Ask {
@@ -145,6 +226,13 @@ fn ours(node: &Namespace) -> Result<String> {
             Reply::Later(_) => anyhow::bail!("not told at once"),
         }
     })?
+}
+
+/// With that on whose metrics are there only then.
+fn gates() -> FeatureGates {
+    let mut gates = FeatureGates::default();
+    gates.set(LOCALHOST_NODE_PORTS, true);
+    gates
 }
 
 /// Facts of one request: before the first one there are no series.

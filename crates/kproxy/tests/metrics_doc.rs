@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use faulty::{add, node, with_engine};
 use kproxy::apiserver::{ApiBoard, Asked, RequestFacts};
+use kproxy::config::FeatureGates;
 use kproxy::engine::Saver;
 use kproxy::health::Health;
 use kproxy::listeners::{Ask, Reply};
@@ -131,6 +132,7 @@ fn ask(path: &str, accept: &str) -> String {
             skipped: Arc::default(),
             events: Some(Arc::default()),
             api: Some((requests(), ApiBoard::default())),
+            gates: gates(),
         };
         let pages = MetricsSite::new(sources.registry()).pages();
         let ask = Ask {
@@ -145,6 +147,13 @@ fn ask(path: &str, accept: &str) -> String {
         }
     });
     answer.recv().unwrap()
+}
+
+/// With that on whose metrics are there only then.
+fn gates() -> FeatureGates {
+    let mut gates = FeatureGates::default();
+    gates.set("KubeProxyNFTablesLocalhostNodePorts", true);
+    gates
 }
 
 /// Families of a scrape, with the labels of their series.

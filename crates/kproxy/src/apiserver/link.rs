@@ -147,13 +147,34 @@ impl RequestFacts {
     }
 }
 
+/// Whether there is a configuration to read, before anything else is done.
+pub(super) fn look(options: &ConnectionOptions) -> Result<(), ClientError> {
+    if let Some(url) = &options.master {
+        master(url)?;
+    }
+    match (&options.kubeconfig, &options.master) {
+        (Some(path), _) => read(path).map(|_| ()),
+        (None, Some(_)) => Ok(()),
+        (None, None) => incluster().map(|_| ()),
+    }
+}
+
+fn incluster() -> Result<Config, ClientError> {
+    Config::incluster_env().map_err(|error| ClientError::NotInCluster(error.into()))
+}
+
+fn read(path: &Path) -> Result<Kubeconfig, ClientError> {
+    Kubeconfig::read_from(path).map_err(|error| ClientError::Kubeconfig {
+        path: path.to_owned(),
+        error: error.into(),
+    })
+}
+
 async fn load(options: &ConnectionOptions) -> Result<Config, ClientError> {
     let mut config = match (&options.kubeconfig, &options.master) {
         (Some(path), _) => kubeconfig(path).await?,
         (None, Some(url)) => Config::new(master(url)?),
-        (None, None) => {
-            Config::incluster_env().map_err(|error| ClientError::NotInCluster(error.into()))?
-        }
+        (None, None) => incluster()?,
     };
     if let Some(url) = &options.master {
         config.cluster_url = master(url)?;
@@ -163,13 +184,11 @@ async fn load(options: &ConnectionOptions) -> Result<Config, ClientError> {
 }
 
 async fn kubeconfig(path: &Path) -> Result<Config, ClientError> {
-    let wrong = |error: BoxError| ClientError::Kubeconfig {
+    let loaded = Config::from_custom_kubeconfig(read(path)?, &KubeConfigOptions::default()).await;
+    loaded.map_err(|error| ClientError::Kubeconfig {
         path: path.to_owned(),
-        error,
-    };
-    let file = Kubeconfig::read_from(path).map_err(|error| wrong(error.into()))?;
-    let loaded = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
-    loaded.map_err(|error| wrong(error.into()))
+        error: error.into(),
+    })
 }
 
 /// As for kubectl, a host and port alone is HTTP.

@@ -308,9 +308,6 @@ pub enum CliError {
         /// Why not.
         error: std::io::Error,
     },
-    /// `--version` of another word.
-    #[error("--version: {0:?} is neither raw, true nor false")]
-    Version(String),
     /// The proxy of a node.
     #[error(transparent)]
     Node(#[from] crate::node::NodeError),

@@ -287,7 +287,8 @@ impl ProxyOptions {
 }
 
 impl ProxyOptions {
-    fn gates(&self) -> FeatureGates {
+    /// Feature gates.
+    pub(super) fn gates(&self) -> FeatureGates {
         self.feature_gates.iter().collect()
     }
 

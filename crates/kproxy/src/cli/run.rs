@@ -110,8 +110,12 @@ impl Run {
     pub(super) fn run(self) -> Result<Exit, CliError> {
         self.proxy.warn();
         let netns = self.target.netns();
-        let starts_programs =
-            self.source == SourceSpec::Api && self.api.connection().starts_programs();
+        let mut starts_programs = false;
+        if self.source == SourceSpec::Api {
+            let connection = self.api.connection();
+            connection.check().map_err(NodeError::Api)?;
+            starts_programs = connection.starts_programs();
+        }
         // While this is the only thread.
         let begun = startup::begin(
             &netns,
@@ -140,7 +144,10 @@ impl Run {
             recording: self.recording.recording(),
             hard_fail: false,
             guard: GuardOptions::default(),
-            sites: self.sites.settings(),
+            sites: SiteSettings {
+                gates: self.proxy.gates(),
+                ..self.sites.settings()
+            },
         }
     }
 }
@@ -192,12 +199,12 @@ struct Sites {
 }
 
 impl Sites {
-    const fn settings(&self) -> SiteSettings {
+    fn settings(&self) -> SiteSettings {
         SiteSettings {
             healthz: self.healthz_bind_address,
             metrics: self.metrics_bind_address,
-            configuration: None,
             statusz: self.statusz,
+            ..SiteSettings::default()
         }
     }
 }

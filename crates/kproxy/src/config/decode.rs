@@ -92,7 +92,7 @@ pub fn decode(text: &str) -> Result<Decoded, DecodeError> {
     identify(&entries)?;
     let mut strictness = Strictness::default();
     let known = fields();
-    let said = object(entries, "", &known, &mut strictness);
+    let said = object(entries, "", &known, &mut strictness)?;
     strictness.unknown.sort_unstable();
     let config = serde_path_to_error::deserialize(&said).map_err(|error| DecodeError::Field {
         path: error.path().to_string(),
@@ -156,13 +156,16 @@ fn identify(entries: &[(Key, Tree)]) -> Result<(), DecodeError> {
     }
 }
 
+/// Lists of objects.
+const LISTS: [&str; 1] = ["logging.vmodule"];
+
 /// The known fields of an object at `path`; the others are noted.
 fn object(
     entries: Vec<(Key, Tree)>,
     path: &str,
     known: &[&Field],
     strictness: &mut Strictness,
-) -> Value {
+) -> Result<Value, DecodeError> {
     let mut fields = Map::new();
     for (key, tree) in entries {
         let here = if path.is_empty() {
@@ -179,26 +182,39 @@ fn object(
             _ if path.is_empty() && matches!(&*key.name, "apiVersion" | "kind") => continue,
             // Go's decoder takes it for nothing said, but where a duration must be.
             (Some(field), Tree::Leaf(Value::Null)) if field.kind != Kind::Duration => continue,
-            (Some(_), tree) => whole(tree, strictness),
+            (Some(field), tree) => {
+                let mut value = whole(tree, strictness);
+                if let (Kind::Switches, Value::Object(switches)) = (field.kind, &mut value) {
+                    let unsaid = switches.values_mut().filter(|value| value.is_null());
+                    unsaid.for_each(|value| *value = false.into());
+                }
+                value
+            }
             (None, tree) if !is_section() => {
                 drop(tree);
                 strictness.unknown.push(here);
                 continue;
             }
             (None, Tree::Leaf(Value::Null)) => continue,
-            (None, Tree::Object(entries)) => object(entries, &here, known, strictness),
-            (None, Tree::List(items)) => {
+            (None, Tree::Object(entries)) => object(entries, &here, known, strictness)?,
+            (None, Tree::List(items)) if LISTS.contains(&here.as_str()) => {
                 let items = items.into_iter().map(|item| match item {
                     Tree::Object(entries) => object(entries, &here, known, strictness),
-                    other => whole(other, strictness),
+                    other => Ok(whole(other, strictness)),
                 });
-                Value::Array(items.collect())
+                Value::Array(items.collect::<Result<_, _>>()?)
+            }
+            (None, Tree::List(_)) => {
+                return Err(DecodeError::Field {
+                    path: here,
+                    message: "a list, where fields must be".to_owned(),
+                });
             }
             (None, Tree::Leaf(value)) => value,
         };
         fields.insert(key.name, value);
     }
-    Value::Object(fields)
+    Ok(Value::Object(fields))
 }
 
 fn is_below(path: &str, section: &str) -> bool {
@@ -281,7 +297,10 @@ impl<'de> Visitor<'de> for TreeVisitor {
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<Tree, E> {
-        let number = Number::from_f64(value);
+        // Where a whole number is wanted, 14.0 and 1e1 are some.
+        let whole = format!("{value:.0}").parse::<i64>().ok();
+        let whole = whole.filter(|_| value.fract() == 0.0).map(Number::from);
+        let number = whole.or_else(|| Number::from_f64(value));
         Ok(Tree::Leaf(number.map_or(Value::Null, Value::Number)))
     }
 

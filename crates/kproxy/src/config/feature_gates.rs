@@ -23,6 +23,15 @@ enum Stage {
     Beta,
 }
 
+impl Stage {
+    const fn label(self) -> &'static str {
+        match self {
+            Self::Alpha => "ALPHA",
+            Self::Beta => "BETA",
+        }
+    }
+}
+
 /// Node ports at loopback addresses, see [`svc_planner::config::LocalhostNodePorts`].
 pub(super) const LOCALHOST_NODE_PORTS: &str = "KubeProxyNFTablesLocalhostNodePorts";
 
@@ -36,6 +45,11 @@ const KNOWN: &[Known] = &[
         name: "LoggingAlphaOptions",
         stage: Stage::Alpha,
         effect: "logging.options may be used",
+    },
+    Known {
+        name: "LoggingBetaOptions",
+        stage: Stage::Beta,
+        effect: "logging.format may be json",
     },
     Known {
         name: "WatchListClient",
@@ -80,7 +94,7 @@ impl FromStr for FeatureGate {
 }
 
 /// As Go's `strconv.ParseBool`.
-pub(super) fn boolean(text: &str) -> Option<bool> {
+pub(crate) fn boolean(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
@@ -117,6 +131,20 @@ impl FeatureGates {
             Some(Stage::Beta) => self.0.get("AllBeta").copied().unwrap_or(true),
             None => false,
         }
+    }
+
+    /// Names, stages as kube-proxy spells them, and whether they are on: of those that change something
+    /// and of the two that stand for all of a stage.
+    pub fn states(&self) -> impl Iterator<Item = (&'static str, &'static str, bool)> {
+        let all = [("AllAlpha", Stage::Alpha), ("AllBeta", Stage::Beta)];
+        let all = all.map(|(name, stage)| {
+            let on = self.0.get(name).copied().unwrap_or(false);
+            (name, stage.label(), on)
+        });
+        let known = KNOWN
+            .iter()
+            .map(|gate| (gate.name, gate.stage.label(), self.is_on(gate.name)));
+        all.into_iter().chain(known)
     }
 
     /// Are node ports at loopback addresses taken care of?

@@ -76,6 +76,14 @@ impl Errors {
         });
     }
 
+    pub(super) fn duplicate(&mut self, upstream: String, field: String, value: &str) {
+        self.0.push(FieldError {
+            upstream,
+            field,
+            problem: format!("Duplicate value: {value:?}"),
+        });
+    }
+
     pub(super) fn unsupported<'a>(
         &mut self,
         upstream: &str,

@@ -10,6 +10,8 @@ use super::field::{Field, Kind};
 
 /// Feature gate of what is alpha in it.
 const ALPHA_GATE: &str = "LoggingAlphaOptions";
+/// Feature gate of the format `json`.
+const BETA_GATE: &str = "LoggingBetaOptions";
 /// kube-proxy 1.37 puts its flags' defaults over these fields.
 const FLAG_ALONE: &str = "only the flag counts, as with kube-proxy";
 const UNBUFFERED: &str = "each line is written at once";
@@ -182,22 +184,32 @@ impl Logging {
         }
     }
 
-    /// Checks it; `gate` says whether a feature gate is on.
+    /// Checks it; `gate` says whether a feature gate is on, `never` that a flag wants lines to be flushed never (in
+    /// a file 0 is the default).
     ///
     /// # Errors
     /// [`LoggingError`].
-    pub fn validate(&self, gate: impl Fn(&str) -> bool) -> Result<(), LoggingError> {
+    pub fn validate(&self, never: bool, gate: impl Fn(&str) -> bool) -> Result<(), LoggingError> {
         let mut errors = Vec::new();
+        if self.format == "json" && !gate(BETA_GATE) {
+            errors.push(format!(
+                "logging.format: Forbidden: Log format json is disabled, see {BETA_GATE} feature"
+            ));
+        }
         if !matches!(&*self.format, "text" | "json") {
             errors.push(format!(
                 "logging.format: Invalid value: {:?}: Unsupported log format",
                 self.format
             ));
         }
-        if self.flush_frequency.is_negative() {
-            errors.push(format!(
-                "logging.flushFrequency: Invalid value: {:?}: Must be greater than zero",
+        if never || self.flush_frequency.is_negative() {
+            let given = if never {
+                "0s".to_owned()
+            } else {
                 self.flush_frequency.to_string()
+            };
+            errors.push(format!(
+                "logging.flushFrequency: Invalid value: {given:?}: Must be greater than zero"
             ));
         }
         if i32::try_from(self.verbosity).is_err() {

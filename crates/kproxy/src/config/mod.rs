@@ -36,6 +36,7 @@ pub use conntrack::Conntrack;
 pub use decode::{DecodeError, Decoded, Strictness, decode};
 pub use detect_local::{DetectLocal, LocalMode};
 pub use duration::{DurationError, GoDuration};
+pub(crate) use feature_gates::boolean;
 pub use feature_gates::{FeatureGate, FeatureGates};
 pub use field::{Field, Kind, Standing};
 pub use flags::{Complete, ConfigError, FLAGS, Flag, FlagError, FlagKind, Given, Target};

@@ -125,6 +125,7 @@ impl KubeProxyConfiguration {
         SiteSettings {
             healthz: address::socket(&self.healthz_bind_address),
             metrics: address::socket(&self.metrics_bind_address),
+            gates: self.feature_gates.clone(),
             ..SiteSettings::default()
         }
     }

@@ -108,6 +108,14 @@ impl KubeProxyConfiguration {
         let words = self.node_port_addresses.iter().flatten().enumerate();
         for (index, word) in words {
             let keyword = matches!(word.as_str(), "primary" | "localhost" | "all");
+            let mut before = self.node_port_addresses.iter().flatten().take(index);
+            if keyword && before.any(|it| it == word) {
+                errors.duplicate(
+                    format!("NodePortAddresses[{index}]"),
+                    format!("nodePortAddresses[{index}]"),
+                    word.as_str(),
+                );
+            }
             if !keyword && address::cidr(word).is_none() {
                 errors.invalid(
                     format!("NodePortAddresses[{index}]"),

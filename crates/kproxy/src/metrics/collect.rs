@@ -11,8 +11,9 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 use svc_planner::plan::Family;
 
-use super::{Skipped, SyncMetrics, build_info, process};
+use super::{Skipped, SyncMetrics, build_info, features, process, rejected};
 use crate::apiserver::{ApiBoard, RequestFacts, WatchStatus};
+use crate::config::FeatureGates;
 use crate::engine::FAMILIES;
 use crate::health::{Health, family_label};
 use crate::proxy::FamilyStatus;
@@ -35,6 +36,8 @@ pub struct Sources {
     pub events: Option<Arc<events::Counters>>,
     /// Requests to the API server and its watches.
     pub api: Option<(RequestFacts, ApiBoard)>,
+    /// Feature gates in force.
+    pub gates: FeatureGates,
 }
 
 impl Sources {
@@ -263,7 +266,7 @@ impl Sources {
     fn leftovers(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let mut metric = to.encode_descriptor(
             "kproxy_leftovers",
-            "1 for what kube-proxy's other modes left and cannot be removed: it takes packets before us",
+            "1 for what kube-proxy's other modes left and cannot be removed: it may take packets before us",
             None,
             MetricType::Gauge,
         )?;
@@ -376,6 +379,10 @@ impl Collector for Sources {
         Self::interference(&mut encoder, &families)?;
         self.conntrack(&mut encoder)?;
         self.listeners(&mut encoder)?;
+        if self.gates.localhost_node_ports() {
+            rejected::encode(&mut encoder)?;
+        }
+        features::encode(&self.gates, &mut encoder)?;
         self.skipped.encode(&mut encoder)?;
         self.leftovers(&mut encoder)?;
         self.events(&mut encoder)?;

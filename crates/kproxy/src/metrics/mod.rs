@@ -7,9 +7,11 @@
 mod buckets;
 mod build_info;
 mod collect;
+mod features;
 mod page;
 mod per_family;
 mod process;
+mod rejected;
 mod skipped;
 mod sync;
 mod tables;

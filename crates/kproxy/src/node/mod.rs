@@ -127,6 +127,7 @@ fn work(settings: &Settings, leftovers: Option<&Remover>, stop: &Stop) -> Result
         skipped: source.skipped(),
         events: recording.as_ref().map(Recording::counters),
         api: api.map(|(client, board)| (client.facts(), board)),
+        gates: settings.sites.gates.clone(),
     };
     let status = statusz::Sources {
         health: Arc::clone(&sources.health),

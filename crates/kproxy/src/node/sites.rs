@@ -3,7 +3,7 @@
 use core::net::SocketAddr;
 use std::sync::Arc;
 
-use crate::config::Configz;
+use crate::config::{Configz, FeatureGates};
 use crate::listeners::{Listeners, Site};
 use crate::metrics::{ConfigPage, MetricsSite, Sources};
 use crate::statusz::{self, Audience};
@@ -19,6 +19,8 @@ pub struct SiteSettings {
     pub configuration: Option<Configz>,
     /// Who may look at /statusz there.
     pub statusz: Audience,
+    /// Feature gates in force, for a metric.
+    pub gates: FeatureGates,
 }
 
 impl SiteSettings {

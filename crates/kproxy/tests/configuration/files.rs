@@ -132,6 +132,13 @@ fn files_as_people_write_them_mean_the_same() {
         "logging: {format: json}\n",
         "logging: {flushFrequency: 0}\n",
         "mode: nftables\n---\nkind: KubeletConfiguration\n",
+        "iptables: {masqueradeBit: 14.0}\nclientConnection: {burst: 1e1}\nlogging: {verbosity: 4.0}\n",
+        "iptables: {masqueradeBit: 14.5}\n",
+        "iptables: []\n",
+        "featureGates: {NFTablesNetlink: null}\n",
+        "featureGates: {LoggingBetaOptions: false}\nlogging: {format: json}\n",
+        "nodePortAddresses: [primary, primary]\n",
+        "nodePortAddresses: [10.0.0.0/8, 10.0.0.0/8]\n",
     ] {
         assert_same(text, pair.file(&format!("{HEADER}{text}"), &[]));
     }

@@ -94,10 +94,69 @@ fn command_lines_mean_the_same() {
         "--oom-score-adj=0x10",
         "--config-sync-period=1h30m0.5s",
         "--config=/nowhere/at/all",
+        "--bind-address=",
+        "--bind-address=1.2.3.4 --bind-address=",
+        "--feature-gates=LoggingBetaOptions=false --logging-format=json",
+        "--log-flush-frequency=0",
+        "--oom-score-adj=1_000",
+        "--nodeport-addresses=\"primary\",\"10.0.0.0/8\"",
+        "--version=0",
+        "--version=false",
+        "-v=+4",
+        "--no-masquerade-all",
+        "---x",
+        "-x",
         "--master=http://y --kubeconfig=/x --kube-api-qps=1.1 --kube-api-burst=3",
     ] {
         let args: Vec<_> = line.split_whitespace().collect();
         assert_same(line, pair.args(&args));
+    }
+}
+
+/// Whatever is wrong with the command line itself: pflag's words and kube-proxy's exit code.
+#[test]
+fn command_lines_are_refused_in_the_same_words() {
+    let Some(pair) = Pair::new() else { return };
+    for line in [
+        "--bogus",
+        "--bogus=1",
+        "--no-masquerade-all",
+        "-x",
+        "---x",
+        "--v",
+        "--kubeconfig",
+        "--v=1 --v",
+        "-v=x",
+        "-v=+4",
+        "-v=0x4",
+        "-v -1",
+        "-v true",
+        "--v=2147483648",
+        "--v=4294967296",
+        "--vmodule=a",
+        "--vmodule=a=x",
+        "--vmodule=a=-1",
+        "--vmodule=a=1=2",
+        "--feature-gates=NFTablesNetlink",
+        "--feature-gates=NFTablesNetlink=",
+        "--feature-gates=NFTablesNetlink=tRuE",
+        "--healthz-bind-address=0",
+        "--healthz-bind-address=[::]",
+        "--metrics-bind-address=all",
+        "--metrics-bind-address=::1:2:x:y:",
+        "--kube-api-qps=1e40",
+        "--kube-api-qps=x",
+        "--masquerade-all=maybe",
+        "--oom-score-adj=1__0",
+        "--oom-score-adj=2147483648",
+        "--nodeport-addresses=\"a",
+        "--nodeport-addresses=a\"b",
+        "--version=foo",
+        "--ipvs-sync-period=1",
+    ] {
+        let args: Vec<_> = line.split_whitespace().collect();
+        let [real, ours] = pair.complaints(&args);
+        assert_eq!(real, ours, "{line}");
     }
 }
 
@@ -116,6 +175,12 @@ fn values_are_refused_in_the_same_words() {
             "failed validate: ",
         ),
         ("--logging-format=xml", "initialize logging: "),
+        ("--log-flush-frequency=0", "initialize logging: "),
+        (
+            "--feature-gates=LoggingBetaOptions=false --logging-format=json",
+            "initialize logging: ",
+        ),
+        ("--nodeport-addresses=all,all", "failed validate: "),
         (
             "--log-json-split-stream --logging-format=json",
             "initialize logging: ",

@@ -90,6 +90,26 @@ impl Pair {
         })
     }
 
+    /// What both say of arguments that they refuse, without what is around it, and their exit codes.
+    pub(crate) fn complaints(&self, args: &[&str]) -> [(Option<i32>, String); 2] {
+        let ours = Path::new(env!("CARGO_BIN_EXE_kproxy"));
+        [&*self.real, ours].map(|program| {
+            let mut command = Command::new(program);
+            let output = command
+                .arg("--write-config-to=/dev/null")
+                .args(args)
+                .output();
+            let output = output.unwrap();
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            let usage = said.lines().find_map(|line| line.strip_prefix("Error: "));
+            let complaint = match usage {
+                Some(usage) => usage.to_owned(),
+                None => Outcome::Refused(said.clone()).reason("invalid argument "),
+            };
+            (output.status.code(), complaint)
+        })
+    }
+
     /// What the real one and ours make of arguments.
     pub(crate) fn args(&self, args: &[&str]) -> [Outcome; 2] {
         let ours = Path::new(env!("CARGO_BIN_EXE_kproxy"));

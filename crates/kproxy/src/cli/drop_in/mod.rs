@@ -1,6 +1,7 @@
 //! `kproxy --config …`: the command line of kube-proxy, for its DaemonSet.
 
 mod reload;
+mod usage;
 mod version;
 
 use std::ffi::OsString;
@@ -83,8 +84,7 @@ others are named in a warning.
 
 Exit codes:
   0   done, or asked to end
-  1   failed
-  64  wrong arguments",
+  1   failed, or wrong arguments",
         );
     let flags = FLAGS.iter().map(argument);
     let command = command.next_help_heading("kube-proxy's flags").args(flags);
@@ -143,7 +143,7 @@ pub(super) fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let command = command().name("kproxy").bin_name("kproxy");
     let matches = match command.try_get_matches_from(normalized(arguments)) {
         Ok(matches) => matches,
-        Err(error) => return super::usage(&error),
+        Err(error) => return usage::tell(&error),
     };
     // Until the configuration says otherwise.
     let logs = Logs::start(Logging::default());
@@ -163,8 +163,10 @@ pub(super) fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn run(matches: &ArgMatches, logs: &Logs) -> Result<Exit, CliError> {
     let own = Own::from_arg_matches(matches)?;
     let given = given(matches)?;
-    if let Some(form) = given.text("version").filter(|form| *form != "false") {
-        return version::print(form);
+    if let Some(form) = given.text("version")
+        && let Some(exit) = version::print(form)?
+    {
+        return Ok(exit);
     }
     let complete = given.complete(own.strict_config)?;
     logs.change(complete.config.logging.clone());
@@ -200,6 +202,11 @@ fn run(matches: &ArgMatches, logs: &Logs) -> Result<Exit, CliError> {
         env!("CARGO_PKG_VERSION")
     );
     tracing::debug!("configuration in effect: {}", complete.config.to_object()?);
+    if own.source == SourceSpec::Api {
+        // Whoever cannot be told of Services leaves the node as it is.
+        let connection = complete.config.connection(given.text("master"));
+        connection.check().map_err(NodeError::Api)?;
+    }
     // While this is the only thread.
     let begun = startup::begin(&netns, &plan)?;
     warn(begun.warnings);

@@ -3,19 +3,21 @@
 use std::io::Write as _;
 
 use crate::cli::{CliError, Exit};
+use crate::config::{FlagError, boolean};
 
 /// The kube-proxy whose flags, file and behaviour these are.
 const KUBE_PROXY: &str = "v1.37.2";
 
-/// Prints the version: in one line, or in parts (`raw`).
+/// Prints the version: in one line, or in parts (`raw`); nothing if it is not asked for.
 ///
 /// # Errors
-/// [`CliError::Version`], [`CliError::Output`].
-pub(super) fn print(form: &str) -> Result<Exit, CliError> {
+/// [`CliError::Flag`], [`CliError::Output`].
+pub(super) fn print(form: &str) -> Result<Option<Exit>, CliError> {
     let version = env!("CARGO_PKG_VERSION");
-    let text = match form {
-        "true" => format!("kproxy v{version}\n"),
-        "raw" => {
+    let text = match (form, boolean(form)) {
+        (_, Some(false)) => return Ok(None),
+        (_, Some(true)) => format!("kproxy v{version}\n"),
+        ("raw", _) => {
             let part = |index| version.split('.').nth(index).unwrap_or_default();
             format!(
                 "version.Info{{Major:{:?}, Minor:{:?}, GitVersion:\"v{version}\", KubeProxy:{KUBE_PROXY:?}, \
@@ -25,10 +27,25 @@ pub(super) fn print(form: &str) -> Result<Exit, CliError> {
                 architecture(),
             )
         }
-        other => return Err(CliError::Version(other.to_owned())),
+        // kube-proxy takes a patch of its own version there, to be told.
+        (other, _) => {
+            let why = if other.starts_with('v') {
+                format!(
+                    "version {other:?} must match major/minor/patch of default version \"v{version}\""
+                )
+            } else {
+                format!("strconv.ParseBool: parsing {other:?}: invalid syntax")
+            };
+            return Err(FlagError {
+                flag: "version",
+                text: other.to_owned(),
+                why,
+            }
+            .into());
+        }
     };
     std::io::stdout().lock().write_all(text.as_bytes())?;
-    Ok(Exit::Done)
+    Ok(Some(Exit::Done))
 }
 
 /// As Go names it.

@@ -1,6 +1,7 @@
 //! kube-proxy's command line: what it says, what it means together with a file, and what of it is to be
 //! warned about (cmd/kube-proxy/app/options.go of 1.37).
 
+mod csv;
 mod table;
 mod value;
 
@@ -24,7 +25,7 @@ pub struct Given(Vec<(&'static Flag, Value)>);
 
 /// A flag's value that cannot be read; pflag's words.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("invalid argument {text:?} for \"--{flag}\" flag: {why}")]
+#[error("invalid argument {text:?} for \"{}\" flag: {why}", shown(flag))]
 pub struct FlagError {
     /// Which.
     pub flag: &'static str,
@@ -32,6 +33,14 @@ pub struct FlagError {
     pub text: String,
     /// Why not.
     pub why: String,
+}
+
+/// As pflag calls it.
+fn shown(flag: &str) -> String {
+    match flag {
+        "v" => "-v, --v".to_owned(),
+        flag => format!("--{flag}"),
+    }
 }
 
 /// What flags and file say together.
@@ -91,6 +100,10 @@ impl Given {
     /// # Errors
     /// [`FlagError`].
     pub fn add(&mut self, flag: &'static Flag, text: &str) -> Result<(), FlagError> {
+        // kube-proxy takes it, and leaves the address as it was.
+        if flag.kind == FlagKind::Ip && text.is_empty() {
+            return Ok(());
+        }
         let value = flag.kind.read(text).map_err(|why| FlagError {
             flag: flag.name,
             text: text.to_owned(),
@@ -146,7 +159,8 @@ impl Given {
             config.hostname_override = name.to_lowercase();
         }
         let gates = &config.feature_gates;
-        config.logging.validate(|gate| gates.is_on(gate))?;
+        let never = self.value("log-flush-frequency").and_then(Value::as_str) == Some("0s");
+        config.logging.validate(never, |gate| gates.is_on(gate))?;
         config.validate()?;
         Ok(Complete {
             config,

@@ -2,8 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use super::super::feature_gates::{FeatureGate, boolean};
+use super::super::feature_gates::boolean;
 use super::super::{GoDuration, Quantity, address};
+use super::csv;
 
 /// What a flag takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +68,10 @@ impl FlagKind {
             },
             Self::Int32 => int32(text).map(Value::from),
             Self::Float32 => match text.parse::<f32>() {
-                Ok(number) => Ok(number.into()),
+                Ok(number) if number.is_finite() => Ok(number.into()),
+                Ok(_) => Err(format!(
+                    "strconv.ParseFloat: parsing {text:?}: value out of range"
+                )),
                 Err(_) => Err(format!(
                     "strconv.ParseFloat: parsing {text:?}: invalid syntax"
                 )),
@@ -77,20 +81,14 @@ impl FlagKind {
                 Ok(time) => Ok(time.to_string().into()),
                 Err(error) => Err(error.to_string()),
             },
-            Self::Texts if text.is_empty() => Ok(Value::Array(Vec::new())),
-            Self::Texts => Ok(text.split(',').map(Value::from).collect()),
+            Self::Texts => Ok(csv::fields(text)?.into()),
             Self::Ip => match address::ip(text) {
                 Some(_) => Ok(text.into()),
                 None => Err(format!("{text:?} is not a valid IP address")),
             },
             Self::IpPort => ip_port(text).map(Value::from),
             Self::Gates => gates(text),
-            Self::Level => match text.parse::<u32>() {
-                Ok(level) => Ok(level.into()),
-                Err(_) => Err(format!(
-                    "strconv.ParseUint: parsing {text:?}: invalid syntax"
-                )),
-            },
+            Self::Level => level(text).map(Value::from),
             Self::Levels => levels(text),
             Self::Quantity => match text.parse::<Quantity>() {
                 Ok(_) => Ok(text.into()),
@@ -130,6 +128,14 @@ fn int32(text: &str) -> Result<i32, String> {
         _ => (10, Some(&*lower)),
     };
     let digits = digits.unwrap_or_default();
+    // Between digits, and behind the prefix.
+    let grouped = |it: &str| it.starts_with('_') || it.ends_with('_') || it.contains("__");
+    let plain = digits.strip_prefix('_').filter(|_| radix != 10);
+    let digits = match plain.unwrap_or(digits) {
+        digits if grouped(digits) => String::new(),
+        digits => digits.replace('_', ""),
+    };
+    let digits = digits.as_str();
     let is_digit = |c: char| c.is_digit(radix);
     if digits.is_empty() || !digits.chars().all(is_digit) {
         return Err(format!(
@@ -142,12 +148,31 @@ fn int32(text: &str) -> Result<i32, String> {
         .map_err(|_| format!("strconv.ParseInt: parsing {text:?}: value out of range"))
 }
 
+/// As Go's `strconv.ParseUint(text, 10, 31)`.
+fn level(text: &str) -> Result<u32, String> {
+    let failed = |why: &str| Err(format!("strconv.ParseUint: parsing {text:?}: {why}"));
+    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return failed("invalid syntax");
+    }
+    match text.parse::<u32>() {
+        Ok(level) if i32::try_from(level).is_ok() => Ok(level),
+        _ => failed("value out of range"),
+    }
+}
+
 fn ip_port(text: &str) -> Result<&str, String> {
     if text.is_empty() || address::ip(text).is_some() {
         return Ok(text);
     }
     let Some((host, port)) = address::split_host_port(text) else {
-        return Err(format!("{text:?} is not in a valid format (ip or ip:port)"));
+        let bare = text.rsplit_once(']').map_or(text, |(_, rest)| rest);
+        let why = match bare.matches(':').count() {
+            0 => "missing port in address",
+            _ => "too many colons in address",
+        };
+        return Err(format!(
+            "{text:?} is not in a valid format (ip or ip:port): address {text}: {why}"
+        ));
     };
     if address::ip(host).is_none() {
         return Err(format!("{host:?} is not a valid IP address"));
@@ -161,10 +186,18 @@ fn ip_port(text: &str) -> Result<&str, String> {
 fn gates(text: &str) -> Result<Value, String> {
     let mut gates = Map::new();
     for part in text.split(',').filter(|part| !part.trim().is_empty()) {
-        let gate: FeatureGate = part
-            .parse()
-            .map_err(|why| format!("{:?}: {why}", part.trim()))?;
-        gates.insert(gate.name().to_owned(), gate.is_on().into());
+        let pair = part.split_once('=');
+        let pair = pair.map(|(name, value)| (name.trim(), value.trim()));
+        let Some((name, value)) = pair.filter(|(name, _)| !name.is_empty()) else {
+            return Err("malformed pair, expect string=bool".to_owned());
+        };
+        let on = boolean(value).ok_or_else(|| {
+            format!(
+                "invalid value of {name}: {value}, err: strconv.ParseBool: parsing {value:?}: \
+                 invalid syntax"
+            )
+        })?;
+        gates.insert(name.to_owned(), on.into());
     }
     Ok(gates.into())
 }
@@ -172,14 +205,15 @@ fn gates(text: &str) -> Result<Value, String> {
 fn levels(text: &str) -> Result<Value, String> {
     let mut levels = Vec::new();
     for part in text.split(',').filter(|part| !part.is_empty()) {
-        let (pattern, level) = part
+        let (pattern, number) = part
             .split_once('=')
-            .filter(|(pattern, level)| !pattern.is_empty() && !level.is_empty())
+            .filter(|(pattern, number)| {
+                !pattern.is_empty() && !number.is_empty() && !number.contains('=')
+            })
             .ok_or_else(|| format!("{part:?} does not have the pattern=N format"))?;
-        let level: u32 = level
-            .parse()
-            .map_err(|_| format!("{level:?} in {part:?} is no level"))?;
-        levels.push(serde_json::json!({"filePattern": pattern, "verbosity": level}));
+        let verbosity =
+            level(number).map_err(|why| format!("parsing verbosity in {part:?}: {why}"))?;
+        levels.push(serde_json::json!({"filePattern": pattern, "verbosity": verbosity}));
     }
     Ok(levels.into())
 }
@@ -198,10 +232,26 @@ mod tests {
             ("010", 8),
             ("0b11", 3),
             ("0", 0),
+            ("1_000", 1_000),
+            ("0x_1f", 31),
+            ("0_17", 15),
         ] {
             assert_eq!(int32(text), Ok(number), "{text}");
         }
-        for wrong in ["", "abc", "1.5", "08", "0x", "--1", "2147483648", "1 "] {
+        for wrong in [
+            "",
+            "abc",
+            "1.5",
+            "08",
+            "0x",
+            "--1",
+            "2147483648",
+            "1 ",
+            "_1",
+            "1_",
+            "1__0",
+            "+-1",
+        ] {
             assert!(int32(wrong).is_err(), "{wrong}");
         }
     }
@@ -234,6 +284,14 @@ mod tests {
             (FlagKind::IpPort, "1.2.3.4:x"),
             (FlagKind::Gates, "A=maybe"),
             (FlagKind::Level, "-1"),
+            (FlagKind::Level, "+1"),
+            (FlagKind::Level, "2147483648"),
+            (FlagKind::Levels, "a=1=2"),
+            (FlagKind::Levels, "a=-1"),
+            (FlagKind::Float32, "NaN"),
+            (FlagKind::Float32, "1e40"),
+            (FlagKind::Texts, "\"a"),
+            (FlagKind::Gates, "=true"),
             (FlagKind::Levels, "a"),
             (FlagKind::Quantity, "x"),
         ] {
