@@ -7,6 +7,7 @@ mod ci;
 mod control_plane;
 mod differential;
 mod fuzz;
+mod image;
 mod kernels;
 mod nft_versions;
 mod packages;
@@ -50,6 +51,8 @@ enum Task {
     ControlPlane(control_plane::Args),
     /// Build kproxy as one static file, as in the image, and run it alone (as root)
     Static(static_binary::Args),
+    /// Make the image of deploy/Dockerfile without docker (as root)
+    Image(image::Args),
     /// Compare kproxy with the real kube-proxy, probe by probe (as root)
     Differential(differential::Args),
     /// Boot other kernels and run the tests inside them
@@ -69,6 +72,7 @@ fn main() -> anyhow::Result<()> {
         Task::NftVersions => nft_versions::run(),
         Task::ControlPlane(args) => control_plane::run(&args),
         Task::Static(args) => static_binary::run(&args),
+        Task::Image(args) => image::run(&args),
         Task::Differential(args) => differential::run(&args),
         Task::Kernels(args) => kernels::run(&args),
         Task::Fuzz(args) => fuzz::run(&args),

@@ -4,6 +4,7 @@
 //! real kube-proxy: `cargo xtask kernels 6.12. --run kproxy:ipvs --kube-proxy`.
 #![allow(
     clippy::unwrap_used,
+    clippy::expect_used,
     clippy::panic,
     reason = "in tests a panic is a verdict"
 )]
@@ -210,9 +211,22 @@ fn programmed(netns: &Netns) -> Engine {
     engine
 }
 
+/// Whether a client gets an answer: the address and the endpoint come one after the other.
+fn is_served(topology: &Topology) -> bool {
+    let probe = Probe {
+        transport: Transport::Tcp,
+        to: SocketAddr::new(CLUSTER_IP.into(), 80),
+    };
+    let verdict = topology.probe("client", probe, Duration::from_secs(1));
+    matches!(verdict, Ok(Verdict::Answered(answer)) if &*answer.by == "pod")
+}
+
 /// Programs ours and removes what was there, while a client connects all the time.
 fn goes_without_a_gap(topology: &Topology, netns: &Netns) {
     let (stop, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
+    // For whoever reads that it failed: before our rules, while and after they are made, while and after what was
+    // there goes.
+    let phase = AtomicUsize::new(0);
     thread::scope(|scope| {
         let clients = scope.spawn(|| {
             let to = SocketAddr::new(CLUSTER_IP.into(), 80);
@@ -221,9 +235,13 @@ fn goes_without_a_gap(topology: &Topology, netns: &Netns) {
                     transport: Transport::Tcp,
                     to,
                 };
-                match topology.probe("client", probe, PATIENCE).unwrap() {
-                    Verdict::Answered(answer) if &*answer.by == "pod" => {}
-                    verdict => panic!("{verdict:?}"),
+                match topology.probe("client", probe, PATIENCE) {
+                    Ok(Verdict::Answered(answer)) if &*answer.by == "pod" => {}
+                    other => panic!(
+                        "phase {}, after {} answers: {other:?}",
+                        phase.load(Ordering::Relaxed),
+                        answered.load(Ordering::Relaxed)
+                    ),
                 }
                 answered.fetch_add(1, Ordering::Relaxed);
             }
@@ -235,9 +253,13 @@ fn goes_without_a_gap(topology: &Topology, netns: &Netns) {
             }
         };
         more(20);
+        phase.store(1, Ordering::Relaxed);
         let engine = programmed(netns);
+        phase.store(2, Ordering::Relaxed);
         more(20);
+        phase.store(3, Ordering::Relaxed);
         assert_eq!(leftovers::cleanup(netns, options()).unwrap(), []);
+        phase.store(4, Ordering::Relaxed);
         more(20);
         // Nothing is there to be removed any more.
         assert_eq!(leftovers::cleanup(netns, options()).unwrap(), []);
@@ -256,6 +278,10 @@ fn what_mode_ipvs_left_goes_without_a_gap() {
     let there = topology.node().run(add_link).unwrap();
     let ipvs = topology.node().run(ipvs).unwrap();
     let (true, Some(ipvs)) = (there, ipvs) else {
+        assert!(
+            !kube_proxy::is_guest(),
+            "this guest has no IPVS to test with"
+        );
         assert_eq!(leftovers::cleanup(&netns, options()).unwrap(), []);
         return;
     };
@@ -283,21 +309,30 @@ fn what_mode_ipvs_left_goes_without_a_gap() {
 
 #[test]
 fn what_the_real_kube_proxy_left_goes_without_a_gap() {
-    let Some(programs) = kube_proxy::Programs::find() else {
-        // Only a guest has them all; here there is no IPVS for them to use.
+    if !kube_proxy::is_guest() {
+        // There is no IPVS here for kube-proxy to use.
         return;
-    };
+    }
+    let programs = kube_proxy::Programs::find();
+    let programs = programs.expect("cargo xtask kernels is to be told --kube-proxy");
     let topology = topology();
     let netns = netns(&topology);
     let kube_proxy = kube_proxy::KubeProxy::start(&programs, topology.node());
     kube_proxy.until(|| {
         let services = topology.node().run(services).unwrap();
-        services.contains(&hex(CLUSTER_IP))
+        services.contains(&hex(CLUSTER_IP)) && is_served(&topology)
     });
     kube_proxy.stop();
     let chains = || programs.run(topology.node(), "iptables-save", &[]);
     let sets = || programs.run(topology.node(), "ipset", &["list", "-n"]);
-    assert!(chains().contains("KUBE-SERVICES") && sets().contains("KUBE-CLUSTER-IP"));
+    let (made, named) = (chains(), sets());
+    assert!(made.contains("KUBE-SERVICES") && named.contains("KUBE-CLUSTER-IP"));
+    println!(
+        "kube-proxy made {} lines of rules, {} sets and {} virtual services",
+        made.lines().filter(|line| line.contains("KUBE-")).count(),
+        named.lines().count(),
+        topology.node().run(services).unwrap().len(),
+    );
     goes_without_a_gap(&topology, &netns);
     let left = topology.node().run(|| {
         let link = fs::read_to_string("/proc/thread-self/net/dev").unwrap();

@@ -92,6 +92,17 @@ impl Kubectl {
         Ok(String::from_utf8(output.stdout)?)
     }
 
+    /// How to run it from a shell in the control plane's namespace; warnings are errors.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let (program, config) = (self.program.display(), self.folder.join("config"));
+        format!(
+            "env HOME='{}' KUBECONFIG='{}' '{program}' --warnings-as-errors",
+            self.folder.display(),
+            config.display()
+        )
+    }
+
     /// An object, as JSON.
     ///
     /// # Errors

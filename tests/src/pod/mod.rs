@@ -2,9 +2,9 @@
 //!
 //! What it understands it does as a container runtime would: mounts, the read-only root, capabilities,
 //! environment, ConfigMaps and tokens as folders whose links are swapped, probes. What it does not
-//! understand is an error, so that nothing of a manifest goes untested in silence. Not done: images
-//! (the container sees the program under test and the libraries of this machine), and seccomp
-//! profiles.
+//! understand is an error, so that nothing of a manifest goes untested in silence. Not done: pulling images
+//! (the container sees the image's files that it is given, or else the program under test and the libraries
+//! of this machine), and seccomp profiles.
 
 mod probe;
 mod sandbox;
@@ -19,7 +19,7 @@ pub use volume::SwappedFolder;
 use std::{
     collections::BTreeMap,
     fs,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, ExitStatus},
 };
 
@@ -37,6 +37,8 @@ const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 pub struct Programs {
     /// The program under test, whatever the image calls it.
     pub kproxy: PathBuf,
+    /// The image's files, to be used instead of it.
+    pub image: Option<PathBuf>,
     /// `pod-sandbox`.
     pub sandbox: PathBuf,
 }
@@ -224,6 +226,14 @@ impl Pod {
     /// What stands for the image: the program at the path of the command, and what it is linked with.
     fn image(&self, container: &Container) -> Result<Vec<Mount>> {
         let program = container.command.first().context("no command")?;
+        if let Some(image) = &self.programs.image {
+            let entries = fs::read_dir(image)?.collect::<Result<Vec<_>, _>>()?;
+            let mounts = entries.iter().map(|entry| {
+                let target = Path::new("/").join(entry.file_name());
+                Mount::new(entry.path(), target, true)
+            });
+            return Ok(mounts.collect());
+        }
         let mut mounts = vec![Mount::new(&self.programs.kproxy, program, true)];
         let mut libraries: Vec<_> = ["/lib64", "/usr/lib64"].map(PathBuf::from).into();
         // Not /lib itself: pods mount the node's modules there.

@@ -1,6 +1,7 @@
 //! `deploy/`: accepted by the real API server, sufficient, least, and at work.
 
 mod alerts;
+mod commands;
 mod lifecycle;
 mod manifests;
 mod roles;
@@ -27,6 +28,8 @@ fn have_programs() -> bool {
 fn programs() -> Programs {
     Programs {
         kproxy: PathBuf::from(env!("CARGO_BIN_EXE_kproxy-under-test")),
+        // `cargo xtask image --test`.
+        image: std::env::var_os("KPROXY_IMAGE").map(PathBuf::from),
         sandbox: PathBuf::from(env!("CARGO_BIN_EXE_pod-sandbox")),
     }
 }

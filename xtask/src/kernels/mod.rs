@@ -129,6 +129,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 /// Series before kproxy's first, on which it must say so.
 const TOO_OLD: &str = "5.10.";
+/// On a busy host an emulated kernel now and then dies while it patches its own code at boot, before anything
+/// of ours runs.
+const ATTEMPTS: u32 = 3;
 /// The series that is booted without IPv6, too.
 const WITHOUT_IPV6: &str = "6.12.";
 
@@ -293,7 +296,15 @@ fn boot(boots: &[Boot], files: &Files, at_once: usize) -> Result<Vec<Report>> {
         let process = std::process::id();
         let folder = scratch.join(format!("{process}-{number}-{}", boot.kernel.release));
         create_dir(&folder)?;
-        let report = guest::run(&boot.kernel, &boot.machine, files, &boot.jobs, &folder)?;
+        let start = || guest::run(&boot.kernel, &boot.machine, files, &boot.jobs, &folder);
+        let mut report = start()?;
+        for _ in 1..ATTEMPTS {
+            if report.release.is_some() {
+                break;
+            }
+            println!("{:<7} did not boot: once more", boot.kernel.prefix);
+            report = start()?;
+        }
         if report.is_good() {
             remove_dir(&folder)?;
         }

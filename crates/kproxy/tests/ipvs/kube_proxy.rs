@@ -14,8 +14,8 @@ use std::time::Instant;
 use netns_lab::Namespace;
 use serde_json::{Value as Json, json};
 
-/// Where `cargo xtask kernels --kube-proxy` puts them.
-const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/kube-proxy-guest");
+/// Where `cargo xtask kernels --kube-proxy` puts them, below the repository's root.
+const FOLDER: &str = "target/kube-proxy-guest";
 /// Emulation is slow.
 const PATIENCE: Duration = Duration::from_secs(300);
 const TOOLS: [&str; 6] = [
@@ -33,12 +33,18 @@ pub(crate) struct Programs {
     scripts: tempfile::TempDir,
 }
 
+/// Whether this is a guest of `cargo xtask kernels`.
+pub(crate) fn is_guest() -> bool {
+    fs::read("/init").is_ok() && Path::new("/modules").is_dir()
+}
+
 impl Programs {
-    /// Looks for them where only a guest's are of use.
+    /// Looks for them where a guest has them.
     pub(crate) fn find() -> Option<Self> {
-        let folder = PathBuf::from(FOLDER);
-        let is_guest = fs::read("/init").is_ok() && Path::new("/modules").is_dir();
-        if !is_guest || !folder.join("kube-proxy").is_file() {
+        // A guest has no folders but those with files, so that ".." leads nowhere.
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
+        let folder: PathBuf = root?.join(FOLDER);
+        if !folder.join("kube-proxy").is_file() {
             return None;
         }
         let scripts = tempfile::tempdir().unwrap();
