@@ -322,14 +322,7 @@ fn a_damaged_table_is_repaired() {
 #[test]
 fn cleanup_removes_ours_and_nothing_else_and_can_be_repeated() {
     sandboxed(|sandbox| {
-        let made = sandbox.nft(&["add", "table", "ip", "other"]);
-        assert!(made.status.success(), "{made:?}");
-        sandbox.write_json(
-            "all.json",
-            &[service("web", "10.96.0.10"), slice("web", &["10.1.0.1"])],
-        );
-        sandbox.apply(&[]);
-        for _ in 0..2 {
+        let cleaned = || {
             let output = sandbox.kproxy(&["cleanup"]);
             assert!(output.status.success(), "{output:?}");
             assert!(
@@ -337,10 +330,29 @@ fn cleanup_removes_ours_and_nothing_else_and_can_be_repeated() {
                 "{output:?}"
             );
             let listed = sandbox.nft(&["list", "tables"]);
-            assert_eq!(
-                String::from_utf8(listed.stdout).unwrap(),
-                "table ip other\n"
-            );
+            String::from_utf8(listed.stdout).unwrap()
+        };
+        assert_eq!(cleaned(), "", "nothing is there, and nothing is said");
+        // Names like ours, and ours in another family.
+        let mut others = String::new();
+        for other in [
+            "ip kube-proxy-2",
+            "ip kube",
+            "inet kube-proxy",
+            "arp kube-proxy",
+        ] {
+            let table = [&["add", "table"][..], &other.split(' ').collect::<Vec<_>>()].concat();
+            let made = sandbox.nft(&table);
+            assert!(made.status.success(), "{made:?}");
+            others += &format!("table {other}\n");
+        }
+        sandbox.write_json(
+            "all.json",
+            &[service("web", "10.96.0.10"), slice("web", &["10.1.0.1"])],
+        );
+        sandbox.apply(&[]);
+        for _ in 0..2 {
+            assert_eq!(cleaned(), others);
         }
     });
 }
