@@ -147,15 +147,20 @@ impl RequestFacts {
     }
 }
 
-/// Whether there is a configuration to read, before anything else is done.
-pub(super) fn look(options: &ConnectionOptions) -> Result<(), ClientError> {
-    if let Some(url) = &options.master {
-        master(url)?;
-    }
-    match (&options.kubeconfig, &options.master) {
-        (Some(path), _) => read(path).map(|_| ()),
-        (None, Some(_)) => Ok(()),
-        (None, None) => incluster().map(|_| ()),
+impl ConnectionOptions {
+    /// Whether there is a configuration that can be read; connects to nothing, runs nothing.
+    ///
+    /// # Errors
+    /// [`ClientError`]: of the kubeconfig, of `master`, or for want of a Pod's environment.
+    pub fn check(&self) -> Result<(), ClientError> {
+        if let Some(url) = &self.master {
+            master(url)?;
+        }
+        match (&self.kubeconfig, &self.master) {
+            (Some(path), _) => read(path).map(|_| ()),
+            (None, Some(_)) => Ok(()),
+            (None, None) => incluster().map(|_| ()),
+        }
     }
 }
 

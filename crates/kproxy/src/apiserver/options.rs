@@ -4,8 +4,6 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use super::ClientError;
-
 /// The API's own encoding, asked for by default as kube-proxy does.
 pub const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 /// What every API server speaks.
@@ -57,14 +55,6 @@ impl ConnectionOptions {
         let kubeconfig: Value = serde_saphyr::from_str(&text).unwrap_or_default();
         let mut users = kubeconfig["users"].as_array().into_iter().flatten();
         users.any(|entry| entry["user"]["exec"].is_object())
-    }
-
-    /// Whether there is a configuration that can be read; connects to nothing, runs nothing.
-    ///
-    /// # Errors
-    /// [`ClientError`]: of the kubeconfig, of `master`, or for want of a Pod's environment.
-    pub fn check(&self) -> Result<(), ClientError> {
-        super::link::look(self)
     }
 
     /// Requests a second and at once; `None` is no limit.

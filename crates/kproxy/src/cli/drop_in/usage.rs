@@ -66,8 +66,6 @@ fn unknown(argument: &str) -> String {
 mod tests {
     use std::ffi::OsString;
 
-    use super::*;
-
     #[test]
     fn wrong_command_lines_are_refused_in_pflags_words() {
         for (line, expected) in [
@@ -83,7 +81,7 @@ mod tests {
                 "\"kproxy\" does not take any arguments, got [\"extra\"]",
             ),
         ] {
-            let words = std::iter::once("kproxy").chain(line.split(' '));
+            let words = core::iter::once("kproxy").chain(line.split(' '));
             let error = super::super::command()
                 .try_get_matches_from(words.map(OsString::from))
                 .unwrap_err();

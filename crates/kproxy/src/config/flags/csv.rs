@@ -33,7 +33,7 @@ pub(super) fn fields(text: &str) -> Result<Vec<String>, String> {
             None => (rest, None),
         };
         if let Some(quote) = field.find('"') {
-            return Err(error(column(rest) + quote, "bare \" in non-quoted field"));
+            return Err(error(column(rest) + quote, "bare \" in non-quoted-field"));
         }
         fields.push(field.to_owned());
         match more {
