@@ -9,7 +9,7 @@ use nft_batch::{Datagram, Socket, Transport as _, Wait};
 use nl_codec::{
     SliceCursor,
     ack::Control,
-    ct::{Conn, ProtoInfo, Status, TcpInfo, TcpState, Tuple},
+    ct::{Conn, ProtoInfo, SctpState, Status, TcpInfo, TcpState, Tuple},
     msg::{CtMsg, Family, Flags, Head, Messages, put_message},
 };
 use svc_planner::object::Protocol;
@@ -40,6 +40,8 @@ pub struct Entry {
     pub to: SocketAddr,
     /// Source of the reply direction.
     pub served_by: SocketAddr,
+    /// State of an SCTP association.
+    pub sctp: Option<SctpState>,
     /// A later entry with the same addresses has another one.
     pub id: u32,
 }
@@ -168,6 +170,7 @@ fn entry(conn: &Conn<'_>) -> Option<Entry> {
         from: SocketAddr::new(orig.src()?, ports.src_port?),
         to: SocketAddr::new(orig.dst()?, ports.dst_port?),
         served_by: SocketAddr::new(reply.src()?, reply.proto?.src_port?),
+        sctp: conn.proto_info.and_then(|info| info.sctp?.state),
         id: conn.id?,
     })
 }

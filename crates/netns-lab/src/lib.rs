@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod association;
 mod error;
 mod error_queue;
 mod evenness;
@@ -19,6 +20,7 @@ mod topology;
 mod user;
 
 pub use address::{add_address, remove_address};
+pub use association::Association;
 pub use error::LabError;
 pub use evenness::Evenness;
 pub use flow::Flow;

@@ -98,7 +98,7 @@ impl Answer {
         format!("{by} {} {}\n", canonical(at), canonical(source))
     }
 
-    fn read(line: &[u8]) -> Result<Self, LabError> {
+    pub(crate) fn read(line: &[u8]) -> Result<Self, LabError> {
         let parsed = core::str::from_utf8(line).ok().and_then(|line| {
             let mut words = line.split_whitespace();
             Some(Self {

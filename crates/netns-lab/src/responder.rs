@@ -24,11 +24,13 @@ use crate::{
     namespace::Namespace,
     packet_info::{Datagram, receive, send},
     probe::{Answer, Transport},
-    sctp,
+    sctp::{self, Message, Side},
 };
 
 type Name = Arc<str>;
 type Served = (Name, Transport, u16);
+/// Peers, each with the own address that they know.
+type Associations = HashSet<(SocketAddr, IpAddr)>;
 
 /// One thread that answers on all sockets of all hosts with the host's name.
 #[derive(Debug)]
@@ -55,7 +57,7 @@ struct Endpoint {
 enum Socket {
     Listener(TcpListener),
     Udp(UdpSocket),
-    Sctp(OwnedFd),
+    Sctp(OwnedFd, Associations),
     /// An accepted connection, which echoes.
     Stream(TcpStream),
 }
@@ -186,11 +188,12 @@ fn open(transport: Transport, port: u16) -> io::Result<Vec<Socket>> {
             let four = raw(AddressFamily::INET)?;
             setsockopt(&four, sockopt::Ipv4PacketInfo, &true)?;
             if !has_ipv6() {
-                return Ok(vec![Socket::Sctp(four)]);
+                return Ok(vec![Socket::Sctp(four, Associations::new())]);
             }
             let six = raw(AddressFamily::INET6)?;
             setsockopt(&six, sockopt::Ipv6RecvPacketInfo, &true)?;
-            Ok(vec![Socket::Sctp(four), Socket::Sctp(six)])
+            let with_none = |socket| Socket::Sctp(socket, Associations::new());
+            Ok([four, six].map(with_none).into())
         }
         // Every stack answers echo requests by itself.
         Transport::Icmp => Ok(Vec::new()),
@@ -289,10 +292,10 @@ impl Endpoint {
                     send(&*socket, line.as_bytes(), to, from)?;
                 }
             }
-            Socket::Sctp(socket) => {
+            Socket::Sctp(socket, known) => {
                 let mut buffer = [0; 2048];
                 while let Some(datagram) = unless_empty(receive(&*socket, &mut buffer))? {
-                    answer_sctp(socket, name, *port, &datagram, &buffer)?;
+                    answer_sctp((socket, known), name, *port, &datagram, &buffer)?;
                 }
             }
             Socket::Stream(stream) => {
@@ -310,7 +313,7 @@ impl Endpoint {
 }
 
 fn answer_sctp(
-    socket: &OwnedFd,
+    (socket, known): (&OwnedFd, &mut Associations),
     name: &str,
     port: u16,
     datagram: &Datagram,
@@ -324,14 +327,30 @@ fn answer_sctp(
     if own_port != port {
         return Ok(());
     }
-    let peer: IpAddr = from.ip();
-    let line = Answer::line(
-        name,
-        SocketAddr::new(to, port),
-        SocketAddr::new(peer, peer_port),
-    );
+    let peer = SocketAddr::new(from.ip(), peer_port);
+    let line = Answer::line(name, SocketAddr::new(to, port), peer);
     if let Some(answer) = sctp::init_ack(packet, line.as_bytes()) {
-        send(socket, &answer, to, SocketAddr::new(peer, 0))?;
+        return send(socket, &answer, to, SocketAddr::new(peer.ip(), 0));
+    }
+    let key = (peer, to);
+    for message in sctp::hear(Side::Client, packet) {
+        let messages = match message {
+            Message::CookieEcho(cookie) if cookie == line.as_bytes() => {
+                known.insert(key);
+                vec![Message::CookieAck]
+            }
+            Message::Data { number, .. } if known.contains(&key) => {
+                vec![Message::Ack(number), message]
+            }
+            Message::Abort => {
+                known.remove(&key);
+                continue;
+            }
+            Message::Ack(_) if known.contains(&key) => continue,
+            _ => vec![Message::Abort],
+        };
+        let answer = sctp::say(Side::Server, (port, peer_port), &messages);
+        send(socket, &answer, to, SocketAddr::new(peer.ip(), 0))?;
     }
     Ok(())
 }
@@ -341,7 +360,7 @@ impl AsFd for Socket {
         match self {
             Self::Listener(socket) => socket.as_fd(),
             Self::Udp(socket) => socket.as_fd(),
-            Self::Sctp(socket) => socket.as_fd(),
+            Self::Sctp(socket, _) => socket.as_fd(),
             Self::Stream(socket) => socket.as_fd(),
         }
     }

@@ -5,6 +5,7 @@ use core::{
 use std::{collections::HashMap, sync::Arc};
 
 use crate::{
+    association::Association,
     error::LabError,
     flow::Flow,
     ipv6::has_ipv6,
@@ -235,6 +236,21 @@ impl Topology {
         let ports = Arc::clone(&self.ports);
         self.namespace(from)?
             .run(move || Connection::open(to, &ports, deadline))?
+    }
+
+    /// Makes an SCTP association and keeps it; the host must [serve](Self::serve) the port.
+    ///
+    /// # Errors
+    /// When there is no such host, or it is not made within the deadline.
+    pub fn associate(
+        &self,
+        from: &str,
+        to: core::net::SocketAddr,
+        deadline: Duration,
+    ) -> Result<Association, LabError> {
+        let ports = Arc::clone(&self.ports);
+        self.namespace(from)?
+            .run(move || Association::open(to, &ports, deadline))?
     }
 
     /// Makes a UDP socket whose datagrams are one flow to connection tracking.

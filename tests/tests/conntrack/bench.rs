@@ -86,10 +86,16 @@ pub(crate) struct Bench<'t> {
     pub(crate) family: &'t Family,
     pub(crate) engine: Engine,
     pub(crate) reconciler: Reconciler,
+    config: Config,
 }
 
 /// Runs a test for each family, each time on a new node on which connections are tracked.
 pub(crate) fn on_each(test: impl Fn(Bench<'_>) -> Result<()>) -> Result<()> {
+    on_each_with(&Config::default(), test)
+}
+
+/// As [`on_each`], with settings of the proxy.
+pub(crate) fn on_each_with(config: &Config, test: impl Fn(Bench<'_>) -> Result<()>) -> Result<()> {
     for family in &families()? {
         let topology = Topology::builder()
             .node([family.node])
@@ -100,20 +106,26 @@ pub(crate) fn on_each(test: impl Fn(Bench<'_>) -> Result<()>) -> Result<()> {
         for pod in ["a", "b"] {
             topology.serve(pod, Transport::Udp, TARGET)?;
             topology.serve(pod, Transport::Tcp, TARGET)?;
+            topology.serve(pod, Transport::Sctp, TARGET)?;
         }
         ruleset::load(topology.node(), TRACKING)?;
-        let bench = Bench::start(&topology, family)?;
+        let bench = Bench::start(&topology, family, config)?;
         test(bench).with_context(|| format!("{}", family.family))?;
     }
     Ok(())
 }
 
 impl<'t> Bench<'t> {
-    pub(crate) fn start(topology: &'t Topology, family: &'t Family) -> Result<Self> {
-        let mut engine = engine::start(topology.node(), |_| Config {
+    pub(crate) fn start(
+        topology: &'t Topology,
+        family: &'t Family,
+        config: &Config,
+    ) -> Result<Self> {
+        let config = Config {
             node_name: "node".into(),
-            ..Config::default()
-        })?;
+            ..config.clone()
+        };
+        let mut engine = engine::start(topology.node(), |_| config.clone())?;
         engine.adopt(None)?;
         let start = || Reconciler::start(&Netns::Current);
         let reconciler = topology.node().run(start)??;
@@ -123,6 +135,7 @@ impl<'t> Bench<'t> {
             family,
             engine,
             reconciler,
+            config,
         };
         let node = Node {
             name: "node".into(),
@@ -138,9 +151,12 @@ impl<'t> Bench<'t> {
     /// The same node with another process's proxy, which knows nothing of the one before.
     pub(crate) fn restart(self) -> Result<Self> {
         let Self {
-            topology, family, ..
+            topology,
+            family,
+            config,
+            ..
         } = self;
-        Self::start(topology, family)
+        Self::start(topology, family, &config)
     }
 
     pub(crate) fn change(&mut self, changes: impl IntoIterator<Item = Change>) -> Result<()> {

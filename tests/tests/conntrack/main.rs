@@ -4,4 +4,5 @@ mod bench;
 mod endpoints;
 mod failure;
 mod foreign;
+mod sctp;
 mod tcp;
