@@ -136,46 +136,62 @@ impl<T: Transport> Connection<T> {
         mut each: impl FnMut(NfMsg<'_>) -> Result<(), DecodeError>,
     ) -> Result<bool, QueryError> {
         let mut interrupted = false;
-        let decode = |error| QueryError::Decode { what, error };
-        loop {
-            let Some(datagram) = self.receive(what)? else {
-                // Whatever was asked has been answered by now, or never is.
-                return Err(QueryError::NoReply { what });
-            };
-            if datagram.truncated {
-                return Err(QueryError::Truncated { what });
-            }
-            let bytes = self.recv.get(..datagram.len).unwrap_or_default();
-            for msg in Messages::new(bytes) {
-                let msg = msg.map_err(decode)?;
-                if msg.header.seq != seq || msg.header.port != self.transport.port() {
-                    self.ignored += 1;
-                    continue;
-                }
-                interrupted |= msg.header.flags.contains(Flags::DUMP_INTR);
-                let error = match Control::decode(&msg).map_err(decode)? {
-                    Some(Control::Ack(ack)) => ack.error,
-                    Some(Control::Done(done)) => done.error,
-                    Some(_) => continue,
-                    None => {
-                        each(msg.nfnetlink().map_err(decode)?).map_err(decode)?;
-                        if dump {
-                            continue;
-                        }
-                        None
-                    }
-                };
-                *ended = true;
-                return match error {
-                    Some(errno) => Err(QueryError::Kernel { what, errno }),
-                    None => Ok(interrupted),
-                };
-            }
+        while !*ended {
+            interrupted |= self.reply(what, seq, dump, ended, &mut each)?;
         }
+        Ok(interrupted)
+    }
+
+    /// Hands the replies in the next datagram to `each`. Returns whether the kernel said that the
+    /// dump may be inconsistent.
+    pub(crate) fn reply(
+        &mut self,
+        what: &'static str,
+        seq: u32,
+        dump: bool,
+        ended: &mut bool,
+        mut each: impl FnMut(NfMsg<'_>) -> Result<(), DecodeError>,
+    ) -> Result<bool, QueryError> {
+        let mut interrupted = false;
+        let decode = |error| QueryError::Decode { what, error };
+        let Some(datagram) = self.receive(what)? else {
+            // Whatever was asked has been answered by now, or never is.
+            return Err(QueryError::NoReply { what });
+        };
+        if datagram.truncated {
+            return Err(QueryError::Truncated { what });
+        }
+        let bytes = self.recv.get(..datagram.len).unwrap_or_default();
+        for msg in Messages::new(bytes) {
+            let msg = msg.map_err(decode)?;
+            if msg.header.seq != seq || msg.header.port != self.transport.port() {
+                self.ignored += 1;
+                continue;
+            }
+            interrupted |= msg.header.flags.contains(Flags::DUMP_INTR);
+            let error = match Control::decode(&msg).map_err(decode)? {
+                Some(Control::Ack(ack)) => ack.error,
+                Some(Control::Done(done)) => done.error,
+                Some(_) => continue,
+                None => {
+                    each(msg.nfnetlink().map_err(decode)?).map_err(decode)?;
+                    if dump {
+                        continue;
+                    }
+                    None
+                }
+            };
+            *ended = true;
+            return match error {
+                Some(errno) => Err(QueryError::Kernel { what, errno }),
+                None => Ok(interrupted),
+            };
+        }
+        Ok(interrupted)
     }
 
     /// Reads a dump to its end: until then the kernel starts no other one on this socket (EBUSY).
-    fn drain(&mut self, seq: u32) {
+    pub(crate) fn drain(&mut self, seq: u32) {
         let mut overruns = 0;
         loop {
             match self.next_datagram() {

@@ -22,6 +22,7 @@ mod sealed;
 mod socket;
 mod sync;
 mod transport;
+mod walk;
 
 pub use batch::{Batch, BatchOptions};
 pub use connection::Connection;
@@ -41,3 +42,4 @@ pub use resolve::Resolution;
 pub use sealed::SealedBatch;
 pub use socket::Socket;
 pub use transport::{Datagram, Transport, Wait};
+pub use walk::{ElementWalk, Walked};

@@ -12,6 +12,7 @@ mod overview;
 mod owner;
 mod rebuild;
 mod snapshot;
+mod surplus;
 
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};

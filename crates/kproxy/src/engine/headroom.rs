@@ -30,22 +30,25 @@ impl AffinityFill {
 }
 
 impl<T: Transport> Engine<T> {
-    /// The fill in each family, told in one message each, however many rows there are. Nothing where
-    /// there is no table, or the kernel does not tell (before Linux 6.17): then only a dump would.
+    /// The fill in each family, told in one message each, however many rows there are. Where the kernel
+    /// does not tell (before Linux 6.17), what the guard counted last, some minutes ago. Nothing where
+    /// there is no table, or nothing was counted yet.
     ///
     /// # Errors
     /// [`EngineError::Query`].
     pub fn affinity_fill(&mut self) -> Result<SmallVec<[AffinityFill; 2]>, EngineError> {
         let mut fills = SmallVec::new();
-        for state in &self.families {
+        for (index, state) in self.families.iter().enumerate() {
             let family = state.family;
+            let guard = self.guard.as_ref();
+            let counted = guard.and_then(|guard| guard.counted_clients(index));
             let name = state.planner.client_affinity();
             let read = self
                 .connection
                 .set_info(nf_family(family), TABLE, name, |set| {
                     Some(AffinityFill {
                         family,
-                        clients: set.count?,
+                        clients: set.count.or(counted)?,
                         room: set.desc?.size?,
                     })
                 });

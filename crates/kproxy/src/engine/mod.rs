@@ -16,6 +16,7 @@ mod commit;
 mod dry_run;
 mod family;
 mod fault;
+mod fnv;
 mod guard;
 mod headroom;
 mod inventory;

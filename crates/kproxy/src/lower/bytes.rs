@@ -33,7 +33,7 @@ pub type KeyBytes = Bytes<KEY_MAX>;
 pub type DatumBytes = Bytes<DATUM_MAX>;
 
 /// Up to `N` bytes in place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Bytes<const N: usize> {
     len: usize,
     bytes: [u8; N],

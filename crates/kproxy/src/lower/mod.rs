@@ -15,7 +15,7 @@ mod set;
 pub use bytes::{Bytes, DatumBytes, KeyBytes, datum_bytes, key_bytes, key_of};
 pub(crate) use raise::base_name;
 pub use raise::{RaiseError, raise_rule, raise_set};
-pub use row::{Rows, datum_of, holds};
+pub use row::{Boundary, Rows, boundaries, boundary_of, datum_of, holds};
 
 use nft_batch::{Batch, BatchError, By, OpId};
 use nl_codec::EncodeError;

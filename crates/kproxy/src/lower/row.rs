@@ -117,6 +117,55 @@ fn behind(net: &IpNet) -> Option<IpAddr> {
     }
 }
 
+/// An element of an interval set: an end of a range, or both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Boundary<'b> {
+    /// The first key, or the first behind the last.
+    pub key: &'b [u8],
+    /// The last key, where an element names both.
+    pub last: Option<&'b [u8]>,
+    /// It is the first key behind the last.
+    pub end: bool,
+}
+
+/// Hands the elements that a row of an interval set is made of to `each`; nothing, if it fits none.
+pub fn boundaries(family: Family, layout: KeyType, key: &Key, mut each: impl FnMut(Boundary<'_>)) {
+    let Some(first) = key_bytes(family, layout, key) else {
+        return;
+    };
+    let last = last_key_bytes(family, layout, key);
+    each(Boundary {
+        key: first.as_slice(),
+        last: last.as_ref().map(Bytes::as_slice),
+        end: false,
+    });
+    if let Key::Prefix(net) = key
+        && let Some(end) = behind(net).map(Key::Address)
+        && let Some(end) = key_bytes(family, layout, &end)
+    {
+        each(Boundary {
+            key: end.as_slice(),
+            last: None,
+            end: true,
+        });
+    }
+}
+
+/// The same of an element as the kernel lists it; `None` without a key.
+#[must_use]
+pub fn boundary_of<'e>(elem: &'e Elem<'_>) -> Option<Boundary<'e>> {
+    let last = match &elem.key_end {
+        Some(Data::Value(last)) => Some(last.as_bytes()),
+        _ => None,
+    };
+    let flags = elem.flags.unwrap_or(ElemFlags::empty());
+    Some(Boundary {
+        key: elem.key_bytes()?,
+        last,
+        end: flags.contains(ElemFlags::INTERVAL_END),
+    })
+}
+
 /// One element.
 struct Element<'t> {
     family: Family,

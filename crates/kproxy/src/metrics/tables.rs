@@ -131,12 +131,12 @@ impl Tables {
         };
         clients(
             "kproxy_affinity_clients",
-            "Clients whose endpoint is remembered; Linux 6.17",
+            "Clients whose endpoint is remembered",
             |(clients, _)| clients,
         )?;
         clients(
             "kproxy_affinity_clients_max",
-            "Clients there is room for: further ones are served, but not remembered; Linux 6.17",
+            "Clients there is room for: further ones are served, but not remembered",
             |(_, room)| room,
         )
     }

@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::time::Instant;
 
 use kproxy::engine::{Engine, GuardOptions, Interference, Netns, TABLE, Wait};
-use nft_batch::{Batch, BatchOptions, Connection};
+use nft_batch::{Batch, BatchOptions, Connection, Socket, Transport};
 use nl_codec::msg::Family as NfFamily;
 use nl_codec::nft::{Elem, Value};
 use svc_planner::Config;
@@ -24,8 +24,8 @@ const MENDED: Duration = Duration::from_secs(1);
 pub(crate) const SERVICES: u16 = 50;
 
 /// A guarded engine, and when it was woken.
-pub(crate) struct Bench {
-    pub(crate) engine: Engine,
+pub(crate) struct Bench<T: Transport = Socket> {
+    pub(crate) engine: Engine<T>,
     pub(crate) woken: mpsc::Receiver<Instant>,
     /// The table as it is when nobody has touched it.
     pub(crate) intact: Vec<String>,
@@ -41,8 +41,18 @@ pub(crate) fn guarded_with(
     services: u16,
     test: impl FnOnce(Bench) + Send + 'static,
 ) {
+    guarded_over(|socket| socket, options, services, test);
+}
+
+/// As [`guarded_with`], with something between the engine and its socket.
+pub(crate) fn guarded_over<T: Transport>(
+    between: impl FnOnce(Socket) -> T + Send + 'static,
+    options: GuardOptions,
+    services: u16,
+    test: impl FnOnce(Bench<T>) + Send + 'static,
+) {
     in_new_netns(move || {
-        let connection = Connection::open().unwrap();
+        let connection = Connection::new(between(Socket::open().unwrap())).unwrap();
         let mut engine = Engine::new(connection, |_| Config::default());
         engine.adopt(None).unwrap();
         let (woke, woken) = mpsc::channel();
@@ -63,7 +73,7 @@ pub(crate) fn guarded_with(
     });
 }
 
-impl Bench {
+impl<T: Transport> Bench<T> {
     /// Sends everything but what waits to be tidied up.
     pub(crate) fn sync(&mut self) {
         let clock = self.engine.clock();
@@ -130,7 +140,7 @@ impl Bench {
 }
 
 /// Takes a Service with an endpoint in.
-pub(crate) fn add(engine: &mut Engine, number: u16) {
+pub(crate) fn add<T: Transport>(engine: &mut Engine<T>, number: u16) {
     for change in objects::served(number) {
         engine.apply(change);
     }
@@ -192,14 +202,14 @@ pub(crate) fn set_handles(bench: &mut Bench) -> Vec<Option<u64>> {
 }
 
 /// Commits something as another process would, or as we do if it is our connection.
-pub(crate) fn commit(connection: &mut Connection, build: impl FnOnce(&mut Batch)) {
+pub(crate) fn commit<T: Transport>(connection: &mut Connection<T>, build: impl FnOnce(&mut Batch)) {
     let mut batch = Batch::new(BatchOptions::default());
     build(&mut batch);
     let outcome = connection.commit(&mut batch.seal());
     assert!(outcome.is_committed(), "{outcome}");
 }
 
-pub(crate) fn delete_cluster_ip(connection: &mut Connection, number: u16) {
+pub(crate) fn delete_cluster_ip<T: Transport>(connection: &mut Connection<T>, number: u16) {
     commit(connection, |batch| {
         let set = batch
             .set(NfFamily::IPV4, TABLE, "cluster-addresses")

@@ -13,4 +13,5 @@ mod edits;
 mod objects;
 mod scale;
 mod second_writer;
+mod uncounted;
 mod unseen;

@@ -223,7 +223,7 @@ impl Planner {
         Some(datum.filter(|_| item < self.items(position, id)))
     }
 
-    fn set_states(&self) -> impl Iterator<Item = (SetId, &SetState)> {
+    pub(super) fn set_states(&self) -> impl Iterator<Item = (SetId, &SetState)> {
         let sets = SetId::ALL.into_iter().zip(&self.kernel.sets);
         let growing = self.growth.as_ref();
         sets.chain(growing.map(|growth| (growth.set, &growth.state)))

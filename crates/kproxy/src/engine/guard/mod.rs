@@ -8,13 +8,15 @@
 //!                                                      │  rows touched: keyed reads ──> those rows alone
 //!                                                      │  many of them: all rows of that set, in slices
 //!                                                      │  events lost: all of it, all rows in slices
-//!                                                      └  a slice of all rows now and then, for ever
+//!                                                      └  a slice of all rows now and then, for ever; a
+//!                                                         dump in slices where the kernel counts no rows
 //! ```
 //! Whoever keeps undoing that is left alone for longer and longer: see [`contention`].
 //!
 //! The listener is closed while much is loaded. What happens meanwhile shows in the generation number,
 //! which every transaction, ours or not, moves on by one.
 
+mod census;
 mod contention;
 mod listener;
 mod rows;
@@ -26,11 +28,13 @@ pub use listener::Editor;
 pub use tally::Interference;
 
 use core::time::Duration;
+use std::os::fd::AsFd as _;
 
-use nft_batch::{Fence, Transport, is_before};
+use nft_batch::{Connection, Fence, Transport, is_before};
 use svc_planner::ExpectedRow;
 use svc_planner::plan::{Family, Transaction};
 
+use self::census::Census;
 use self::listener::{Listener, ROWS_MAX};
 use self::rows::Fixes;
 use self::watched::Watched;
@@ -119,17 +123,26 @@ impl<T: Transport> Engine<T> {
         let generation = self.connection.generation()?;
         // Nothing was missed before the first time.
         let _ = fence.opened(generation);
+        // Not with the first thing a process does.
+        let first = self.clock.now() + options.pass / 8;
+        let namespace = netns.open()?;
+        let open = || match &namespace {
+            Some(namespace) => Connection::open_in(namespace.as_fd()),
+            None => Connection::open(),
+        };
         let families = self.families.iter_mut().map(|state| {
-            let mut table = Watched::new(state.family, options);
+            let connection = open().map_err(|error| EngineError::Listen(error.to_string()))?;
+            let census = Census::new(connection, first);
+            let mut table = Watched::new(state.family, options, census);
             table.baseline = state.adopted.take();
             if let Some(found) = table.baseline.as_ref().map(|it| it.generation)
                 && found != generation
             {
                 table.suspect(found);
             }
-            table
+            Ok(table)
         });
-        let tables = families.collect();
+        let tables = families.collect::<Result<_, EngineError>>()?;
         self.guard = Some(Box::new(Guard {
             listener,
             options,
@@ -301,6 +314,11 @@ impl<T: Transport> Engine<T> {
 }
 
 impl Guard {
+    /// Clients that stick in the table of a family, at the last count, if they were counted.
+    pub(super) fn counted_clients(&self, index: usize) -> Option<u32> {
+        self.tables.get(index)?.census.clients()
+    }
+
     fn tend<T: Transport>(
         &mut self,
         engine: &mut Engine<T>,
@@ -352,12 +370,15 @@ impl Guard {
         if !table.sets.is_empty() {
             return table.walk_set(engine, index, rows);
         }
-        if table.all_rows || table.pass.due <= now {
+        // In turn, if both are due.
+        let count_first = !table.all_rows && table.census.due < table.pass.due;
+        if (table.all_rows || table.pass.due <= now) && !count_first {
             return table.walk(engine, index, options.pass, rows);
         }
-        Ok(Tended::Wait(
-            Wait::Until(table.pass.due).sooner(table.calm_wait()),
-        ))
+        if table.census.due <= now {
+            return table.count(engine, index, options.pass);
+        }
+        Ok(table.wait())
     }
 
     fn rest<T: Transport>(

@@ -10,6 +10,7 @@ use svc_planner::Planner;
 use svc_planner::plan::{Family, Name};
 
 use super::super::TABLE;
+use super::super::fnv::Fnv;
 use crate::lower::nf_family;
 
 /// How often a reading is tried again that others' transactions interrupt.
@@ -104,7 +105,7 @@ fn read_once<T: Transport>(
         let flags = table.flags.unwrap_or(TableFlags::empty());
         // An owner comes and goes with its process.
         let lasting = flags - TableFlags::OWNER;
-        hasher.entry(0, None, table.handle);
+        entry(&mut hasher, 0, None, table.handle);
         hasher.write_u32(lasting.bits());
         hasher.write_u32(table.in_use.unwrap_or_default());
         Structure {
@@ -124,14 +125,24 @@ fn read_once<T: Transport>(
             Err(error) if error.errno() == Some(Errno::ENOENT) => (None, u32::MAX),
             Err(error) => return Err(error),
         };
-        hasher.entry(1, Some(name.as_bytes()), handle);
+        entry(&mut hasher, 1, Some(name.as_bytes()), handle);
         hasher.write_u32(policy);
     }
     connection.dump_rules(nf, TABLE, None, |rule| {
-        hasher.entry(2, rule.chain.map(|name| name.as_bytes()), rule.handle);
+        entry(
+            &mut hasher,
+            2,
+            rule.chain.map(|name| name.as_bytes()),
+            rule.handle,
+        );
     })?;
     connection.dump_sets(nf, TABLE, |set| {
-        hasher.entry(3, set.name.map(|name| name.as_bytes()), set.handle);
+        entry(
+            &mut hasher,
+            3,
+            set.name.map(|name| name.as_bytes()),
+            set.handle,
+        );
         if let Some(name) = set.name.and_then(|name| name.to_str()) {
             structure.sets.push(FoundSet {
                 name: name.into(),
@@ -143,37 +154,20 @@ fn read_once<T: Transport>(
     // Rows of interval sets cannot be read one by one: that many must do.
     for expected in planner.expected_sets().filter(|set| set.interval) {
         let count = structure.set(expected.name).and_then(|set| set.count);
-        hasher.entry(4, Some(expected.name.as_bytes()), count.map(u64::from));
+        entry(
+            &mut hasher,
+            4,
+            Some(expected.name.as_bytes()),
+            count.map(u64::from),
+        );
     }
     Ok((hasher.finish(), structure))
 }
 
-/// FNV-1a: the same in every process and release, which std's hashers do not promise.
-struct Fnv(u64);
-
-impl Default for Fnv {
-    fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
-}
-
-impl core::hash::Hasher for Fnv {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
-}
-
-impl Fnv {
-    fn entry(&mut self, kind: u8, name: Option<&[u8]>, handle: Option<u64>) {
-        self.write_u8(kind);
-        self.write(name.unwrap_or_default());
-        self.write_u8(0);
-        self.write_u64(handle.unwrap_or_default());
-    }
+/// What tells an entry from others.
+fn entry(hasher: &mut Fnv, kind: u8, name: Option<&[u8]>, handle: Option<u64>) {
+    hasher.write_u8(kind);
+    hasher.write(name.unwrap_or_default());
+    hasher.write_u8(0);
+    hasher.write_u64(handle.unwrap_or_default());
 }

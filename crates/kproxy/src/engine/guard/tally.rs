@@ -22,6 +22,8 @@ pub struct Interference {
     pub compared: u64,
     /// Such walks that came to an end.
     pub passes: u64,
+    /// Times that all rows were looked through that the kernel does not count.
+    pub counts: u64,
     /// Times that somebody kept changing the table back.
     pub fights: u64,
     /// Since when somebody does, on the engine's clock: the table may not be as it should be.

@@ -9,6 +9,7 @@ use svc_planner::plan::{Family, KeyType};
 use svc_planner::{ExpectedRow, RowCursor};
 
 use super::super::{Engine, EngineError, TABLE, Wait, inventory};
+use super::census::Census;
 use super::contention::{Contention, Verdict};
 use super::rows::{Fixed, Fixes};
 use super::structure::{self, Structure};
@@ -52,6 +53,7 @@ pub(super) struct Watched {
     /// The same of everything.
     pub(super) begun: Option<u32>,
     pub(super) pass: Pass,
+    pub(super) census: Census,
     pub(super) contention: Contention,
     pub(super) tally: Interference,
 }
@@ -64,7 +66,7 @@ pub(super) struct Pass {
 }
 
 impl Watched {
-    pub(super) fn new(family: Family, options: GuardOptions) -> Self {
+    pub(super) fn new(family: Family, options: GuardOptions, census: Census) -> Self {
         Self {
             family,
             busy: false,
@@ -81,6 +83,7 @@ impl Watched {
             mended: None,
             begun: None,
             pass: Pass::default(),
+            census,
             contention: Contention::new(options),
             tally: Interference::default(),
         }
@@ -118,6 +121,13 @@ impl Watched {
         self.sets.clear();
         self.all_rows = false;
         self.pass.cursor = RowCursor::default();
+        self.census.restart(now);
+    }
+
+    /// Nothing before the next slice of rows, if nothing happens.
+    pub(super) fn wait(&self) -> Tended {
+        let due = Wait::Until(self.pass.due.min(self.census.due));
+        Tended::Wait(due.sooner(self.calm_wait()))
     }
 
     pub(super) fn calm_wait(&self) -> Wait {
@@ -227,7 +237,7 @@ impl Watched {
         Ok(Tended::More)
     }
 
-    fn rebuild<T: Transport>(
+    pub(super) fn rebuild<T: Transport>(
         &mut self,
         engine: &mut Engine<T>,
         index: usize,
@@ -388,9 +398,7 @@ impl Watched {
 
     fn after_slice(&self, tended: Tended) -> Tended {
         match tended {
-            Tended::Wait(_) if !self.is_suspect() => {
-                Tended::Wait(Wait::Until(self.pass.due).sooner(self.calm_wait()))
-            }
+            Tended::Wait(_) if !self.is_suspect() => self.wait(),
             Tended::Wait(_) => Tended::More,
             tended => tended,
         }
