@@ -3,10 +3,12 @@
 //! A snapshot is believed only if the table still is what it describes: its state row is there (the
 //! transaction it was taken after is our last), and chains, rules and sets have the handles and the
 //! numbers of elements they had. Handles are never used twice in a table, so whatever was deleted,
-//! flushed or added by somebody else shows.
+//! flushed or added by somebody else shows. A file ends with a checksum: a number that is another one
+//! could make rows of one Service those of another.
 
+use core::hash::Hasher as _;
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, BufReader, BufWriter, Write as _};
+use std::io::{self, BufReader, BufWriter, Read, Seek as _, Write};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::os::unix::net::UnixStream;
@@ -18,11 +20,15 @@ use serde::{Deserialize, Serialize};
 use svc_planner::plan::Family;
 use svc_planner::{LiveSnapshot, Snapshot};
 
+use super::fnv::Fnv;
 use super::{EngineError, Netns};
 use crate::watch::wait;
 
 /// Default folder for snapshots; gone after a reboot, as the tables are.
 pub const STATE_DIR: &str = "/run/kproxy";
+
+/// Of a checksum at the end of a file, in hexadecimal.
+const SUM_DIGITS: usize = 16;
 
 /// A folder with the state of one network namespace.
 #[derive(Debug)]
@@ -186,9 +192,10 @@ impl StateDir {
                 return None;
             }
         };
-        let read = serde_json::from_reader(BufReader::new(file));
-        read.map_err(|error| tracing::warn!("{}: {error}", path.display()))
-            .ok()
+        let warn = |error: io::Error| tracing::warn!("{}: {error}", path.display());
+        let json = intact(file).map_err(warn).ok()?;
+        let read = serde_json::from_reader(BufReader::new(json));
+        read.map_err(|error| warn(error.into())).ok()
     }
 
     /// Replaces the saved state of a family.
@@ -196,8 +203,14 @@ impl StateDir {
         let path = self.path(family);
         let new = path.with_extension("new");
         let write = || -> io::Result<()> {
-            let mut file = BufWriter::with_capacity(1 << 18, private_file(&new)?);
-            serde_json::to_writer(&mut file, saving)?;
+            let file = BufWriter::with_capacity(1 << 18, private_file(&new)?);
+            let mut summed = Summed {
+                inner: file,
+                sum: Fnv::default(),
+            };
+            serde_json::to_writer(&mut summed, saving)?;
+            let (mut file, sum) = (summed.inner, summed.sum.finish());
+            write!(file, "\n{sum:0SUM_DIGITS$x}\n")?;
             file.flush()?;
             fs::rename(&new, &path)
         };
@@ -223,6 +236,51 @@ impl StateDir {
     fn path(&self, family: Family) -> PathBuf {
         let (device, inode) = self.namespace;
         self.folder.join(format!("{device}-{inode}-{family}.json"))
+    }
+}
+
+/// What is before the checksum of a file, if that is right.
+fn intact(mut file: File) -> io::Result<impl Read> {
+    let damaged = || {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            "damaged, or not of this release",
+        )
+    };
+    let trailer = SUM_DIGITS as u64 + 2;
+    let json = file.metadata()?.len().checked_sub(trailer);
+    let json = json.ok_or_else(damaged)?;
+    let mut summed = Summed {
+        inner: io::sink(),
+        sum: Fnv::default(),
+    };
+    io::copy(&mut (&mut file).take(json), &mut summed)?;
+    let mut last = String::new();
+    file.read_to_string(&mut last)?;
+    let sum = last.strip_prefix('\n').and_then(|it| it.strip_suffix('\n'));
+    let sum = sum.and_then(|sum| u64::from_str_radix(sum, 16).ok());
+    if sum != Some(summed.sum.finish()) {
+        return Err(damaged());
+    }
+    file.rewind()?;
+    Ok(file.take(json))
+}
+
+/// A writer that sums up what it writes.
+struct Summed<W> {
+    inner: W,
+    sum: Fnv,
+}
+
+impl<W: Write> Write for Summed<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.inner.write(bytes)?;
+        self.sum.write(bytes.get(..written).unwrap_or_default());
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
     }
 }
 
