@@ -11,7 +11,10 @@ use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
 use svc_planner::config::NoLocalEndpoint;
 
-use super::expect::{Expected, Target};
+use super::{
+    expect::{Expected, Target},
+    matrix,
+};
 
 /// Family in which a scenario is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,8 +127,8 @@ pub struct Step {
     /// TCP connections to open and keep: name, then where from and to.
     #[serde(default)]
     pub open: BTreeMap<String, Opened>,
-    /// Probes.
-    #[serde(default)]
+    /// Probes; a line may stand for several.
+    #[serde(default, deserialize_with = "matrix::cases")]
     pub probes: Vec<Case>,
     /// Connections opened earlier that must still echo.
     #[serde(default)]
@@ -143,8 +146,7 @@ pub struct Opened {
 }
 
 /// One probe and what is expected of it.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone)]
 pub struct Case {
     /// Its name, a row of a table of expected behaviour where there is one.
     pub id: String,
@@ -156,13 +158,10 @@ pub struct Case {
     /// `HOST PORT`.
     pub expect: Expected,
     /// Source address that the endpoints see.
-    #[serde(default)]
     pub source: SourceSeen,
     /// All probes must reach the same one of the endpoints.
-    #[serde(default)]
     pub same: bool,
     /// And the one that was reached the last time, from there to there.
-    #[serde(default)]
     pub still: bool,
 }
 

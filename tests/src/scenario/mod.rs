@@ -7,6 +7,7 @@
 mod expect;
 mod explained;
 mod file;
+mod matrix;
 mod run;
 
 pub use expect::{Expected, Target};
