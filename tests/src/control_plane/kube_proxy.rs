@@ -26,6 +26,8 @@ const METRICS: &str = "127.0.0.1:10249";
 const FRONTENDS: &str = "service-ips";
 /// How long it may take to program a change.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How often it is started until it begins with all it needs.
+const STARTS: usize = 10;
 
 /// What differs from one kube-proxy to another.
 #[derive(Debug, Clone, Default)]
@@ -70,6 +72,26 @@ impl KubeProxy {
             relay,
             folder,
         })
+    }
+
+    /// Starts it, and again should it not have heard of the ServiceCIDRs before its first sync: those
+    /// that it hears of later it heeds an hour later. Waits as [`Self::settle`].
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start_settled(
+        control: &ControlPlane,
+        node: &Namespace,
+        settings: &Settings,
+    ) -> Result<Self> {
+        for _ in 0..STARTS {
+            let mut started = Self::start(control, node, settings.clone())?;
+            started.settle(control, node)?;
+            if knows_service_cidrs(node)? {
+                return Ok(started);
+            }
+        }
+        bail!("kube-proxy has begun {STARTS} times without the ServiceCIDRs");
     }
 
     /// Waits until everything written to the API server so far is programmed, and what follows a
@@ -262,6 +284,24 @@ fn errors_in(log: &str) -> Vec<String> {
             && letters.next() == Some(' ')
     };
     log.lines().filter(is_error).map(str::to_owned).collect()
+}
+
+/// Whether it drops what is for no ClusterIP, in both families.
+fn knows_service_cidrs(node: &Namespace) -> Result<bool> {
+    for family in ["ip", "ip6"] {
+        let mut nft = Command::new("nft");
+        nft.args(["list", "chain", family, "kube-proxy", "cluster-ips-check"]);
+        let listed = node.run(move || nft.output())?.context("start nft")?;
+        ensure!(
+            listed.status.success(),
+            "{}",
+            String::from_utf8_lossy(&listed.stderr)
+        );
+        if !String::from_utf8_lossy(&listed.stdout).contains("drop") {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 fn launch(node: &Namespace, settings: &Settings, folder: &Folder) -> Result<Program> {

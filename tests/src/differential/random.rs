@@ -71,6 +71,8 @@ struct Service {
     external_ip: bool,
     /// Its load balancer's mode, if it has an address.
     balancer: Option<&'static str>,
+    /// The external and the load-balancer IP are its ClusterIP.
+    one_address: [bool; 2],
     /// Who may reach that address: some of [`RANGES`].
     ranges: Option<usize>,
     /// Clients stick to endpoints.
@@ -81,6 +83,10 @@ struct Service {
 #[derive(Debug, Clone)]
 struct Endpoints {
     states: [Option<State>; 4],
+    /// One of them, if it is one, once more in another state.
+    again: Option<(usize, State)>,
+    /// Nobody says on which nodes they are.
+    nodeless: bool,
     /// Which of [`TARGETS`].
     target: usize,
     /// Ports that the slices know.
@@ -139,6 +145,7 @@ fn services() -> impl Strategy<Value = Service> {
         any::<bool>(),
         any::<bool>(),
         option::weighted(0.7, select(&["VIP", "VIP", "Proxy"][..])),
+        proptest::array::uniform2(prop::bool::weighted(0.15)),
         option::weighted(0.4, 0..RANGES.len()),
         prop::bool::weighted(0.2),
     )
@@ -150,6 +157,7 @@ fn services() -> impl Strategy<Value = Service> {
                 external_local,
                 external_ip,
                 balancer,
+                one_address,
                 ranges,
                 sticky,
             )| Service {
@@ -159,6 +167,7 @@ fn services() -> impl Strategy<Value = Service> {
                 external_local,
                 external_ip,
                 balancer,
+                one_address,
                 ranges,
                 sticky,
             },
@@ -174,7 +183,9 @@ fn endpoints() -> impl Strategy<Value = Endpoints> {
         2 => Just(State("{ready: false, serving: true, terminating: true}")),
         1 => Just(State("{ready: false, serving: false, terminating: true}")),
     ];
-    let states = proptest::array::uniform4(option::weighted(0.7, state));
+    let states = proptest::array::uniform4(option::weighted(0.7, state.clone()));
+    let again = option::weighted(0.2, (0..ENDPOINTS.len(), state));
+    let nodeless = prop::bool::weighted(0.1);
     let known = proptest::array::uniform4(prop::bool::weighted(0.8));
     let hints = select(
         &[
@@ -185,15 +196,26 @@ fn endpoints() -> impl Strategy<Value = Endpoints> {
             Hints::Elsewhere,
         ][..],
     );
-    (states, 0..TARGETS.len(), known, any::<bool>(), hints).prop_map(
-        |(states, target, ports, split, hints)| Endpoints {
-            states,
-            target,
-            ports,
-            split,
-            hints,
-        },
+    let twists = (again, nodeless);
+    (
+        states,
+        twists,
+        0..TARGETS.len(),
+        known,
+        any::<bool>(),
+        hints,
     )
+        .prop_map(
+            |(states, (again, nodeless), target, ports, split, hints)| Endpoints {
+                states,
+                again,
+                nodeless,
+                target,
+                ports,
+                split,
+                hints,
+            },
+        )
 }
 
 impl History {
@@ -383,6 +405,9 @@ impl Service {
             cluster_ip(number, of)
         );
         let policy = |local| if local { "Local" } else { "Cluster" };
+        let [external, balancer] = self.one_address;
+        let external = if external { cluster_ip } else { external_ip }(number, of);
+        let balancer = if balancer { cluster_ip } else { vip }(number, of);
         let mut line = |text_of: String| {
             text.push_str(&text_of);
             text.push('\n');
@@ -399,7 +424,7 @@ impl Service {
             ));
         }
         if self.external_ip {
-            line(format!("  externalIPs: [\"{}\"]", external_ip(number, of)));
+            line(format!("  externalIPs: [\"{external}\"]"));
         }
         if self.sticky {
             line("  sessionAffinity: ClientIP".to_owned());
@@ -425,8 +450,7 @@ impl Service {
         }
         if let Some(mode) = self.balancer.filter(|_| self.kind == "LoadBalancer") {
             line(format!(
-                "status: {{loadBalancer: {{ingress: [{{ip: \"{}\", ipMode: {mode}}}]}}}}",
-                vip(number, of)
+                "status: {{loadBalancer: {{ingress: [{{ip: \"{balancer}\", ipMode: {mode}}}]}}}}"
             ));
         }
         text
@@ -466,7 +490,11 @@ impl Endpoints {
             text = text.replace("ports:\n", "ports: []\n");
         }
         let mut endpoints = String::new();
-        for ((_, node, addresses), state) in ENDPOINTS.iter().zip(self.states) {
+        let again = self
+            .again
+            .filter(|(which, _)| self.states[*which].is_some());
+        let again = again.map(|(which, state)| (&ENDPOINTS[which], Some(state)));
+        for ((_, node, addresses), state) in ENDPOINTS.iter().zip(self.states).chain(again) {
             let Some(State(conditions)) = state.filter(|_| nodes.contains(node)) else {
                 continue;
             };
@@ -477,10 +505,14 @@ impl Endpoints {
                 Hints::Nodes => format!(", hints: {{forNodes: [{{name: {node}}}]}}"),
                 Hints::Elsewhere => ", hints: {forZones: [{name: zone-c}]}".into(),
             };
+            let place = match self.nodeless {
+                true => String::new(),
+                false => format!(", nodeName: {node}"),
+            };
             // Writing to a String cannot fail.
             let _ = writeln!(
                 endpoints,
-                "  - {{addresses: [\"{}\"], nodeName: {node}, conditions: {conditions}{hints}}}",
+                "  - {{addresses: [\"{}\"]{place}, conditions: {conditions}{hints}}}",
                 addresses[of]
             );
         }

@@ -122,7 +122,7 @@ fn run_in(
             Ours::Folder(Box::new(started))
         }
     };
-    let kube_proxy = KubeProxy::start(control, theirs.topology.node(), settings(trial))?;
+    let kube_proxy = KubeProxy::start_settled(control, theirs.topology.node(), &settings(trial))?;
     let mut running = Running {
         control,
         trial,
