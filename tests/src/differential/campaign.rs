@@ -141,6 +141,10 @@ impl Campaign {
         if whole.differences.is_empty() {
             return Ok(());
         }
+        println!("random, seed {seed} ({family}): differs, is made smaller");
+        for difference in &whole.differences {
+            println!("{difference}");
+        }
         let smallest = runner.run_one(tree, |history| {
             let report = self.one(&history, family);
             let report = report.map_err(|error| TestCaseError::reject(format!("{error:#}")))?;
