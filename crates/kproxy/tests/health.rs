@@ -10,7 +10,7 @@ mod faulty;
 mod loopback;
 mod sandbox;
 
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use std::io::{self, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
-use faulty::{Faulty, How, Refusal, Which, add, faulty, node, with_engine};
+use faulty::{Faulty, How, Refusal, Which, add, faulty, node, with_engine, with_engine_as};
 use kproxy::config::FeatureGates;
 use kproxy::conntrack;
 use kproxy::engine::{GuardOptions, Netns, Saver, Wait};
@@ -31,7 +31,10 @@ use loopback::bring_up;
 use nft_batch::Errno;
 use sandbox::{PATIENCE, sandboxed};
 use serde_json::{Value as Json, json};
+use smallvec::smallvec;
+use svc_planner::Config;
 use svc_planner::mailbox;
+use svc_planner::object::{Change, TrafficPolicy};
 use svc_planner::plan::Family;
 
 const HEALTHZ: &str = "127.0.0.1:10256";
@@ -169,6 +172,86 @@ fn when_every_commit_fails_health_goes() {
         faulty(proxy.engine()).refusals.clear();
         until_synced(&mut proxy);
         assert_eq!((code("/healthz"), code("/livez")), (200, 200));
+    });
+}
+
+/// Name of the own Node, as [`node`] has it.
+const OWN: &str = "own";
+
+/// A Service of policy Local that balancers ask about, and its endpoint on the own Node or another.
+fn balanced(number: u8, port: u16, on: &str) -> [Change; 2] {
+    let [
+        Change::Service(mut service),
+        Change::EndpointSlice(mut slice),
+    ] = faulty::service(number)
+    else {
+        panic!("other changes");
+    };
+    service.external_policy = TrafficPolicy::Local;
+    service.load_balancer_ips = smallvec![IpAddr::from([198, 51, 100, number])];
+    service.health_check_node_port = port;
+    slice.endpoints[0].node = Some(on.into());
+    [Change::Service(service), Change::EndpointSlice(slice)]
+}
+
+/// B86: what a refused commit carried is told by health-check node ports and metrics once one succeeds.
+#[test]
+fn health_ports_and_metrics_follow_when_a_commit_succeeds_at_last() {
+    let config = || Config {
+        node_name: OWN.into(),
+        ..Config::default()
+    };
+    with_engine_as(config, |engine| {
+        bring_up(&["192.0.2.1"]);
+        let periods = Periods {
+            min_sync: Duration::ZERO,
+            sync: Duration::from_millis(50),
+        };
+        let mut proxy = Proxy::new(engine, Saver::new(None), periods);
+        let listeners = serve(&mut proxy);
+        proxy.engine().tell_listeners(listeners.publisher());
+        let at = |port: u16| ask(&format!("192.0.2.1:{port}"), "/").map(|answer| answer.code);
+        let metric = |name: &str, label: &str| {
+            let metrics = ask(METRICS, "/metrics").unwrap().body;
+            let mut lines = metrics.lines().filter(|line| line.starts_with(name));
+            let line = lines.find(|line| line.contains(label) && !line.contains("IPv6"));
+            let line = line.unwrap_or_else(|| panic!("{name}: {metrics}"));
+            line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()
+        };
+        let pending = || metric("kubeproxy_sync_proxy_rules_endpoint_changes_pending", "");
+        let nobody = || {
+            let name = "kubeproxy_sync_proxy_rules_no_local_endpoints_total{";
+            metric(name, "traffic_policy=\"external\"")
+        };
+        proxy.apply(node(&["192.0.2.1"]));
+        for change in balanced(2, 32000, OWN) {
+            proxy.apply(change);
+        }
+        until_synced(&mut proxy);
+        until(|| at(32000).is_ok_and(|code| code == 200));
+        assert_eq!((pending(), nobody()), (0.0, 0.0));
+
+        faulty(proxy.engine()).refusals = vec![refusal()];
+        for change in balanced(2, 32000, "other")
+            .into_iter()
+            .chain(balanced(3, 32001, OWN))
+        {
+            proxy.apply(change);
+        }
+        sync(&mut proxy);
+        assert!(
+            faulty(proxy.engine()).turned_away > 0,
+            "nothing was refused"
+        );
+        assert_eq!(at(32000).unwrap(), 200, "as the kernel has it");
+        assert!(at(32001).is_err(), "nothing is served there");
+        assert_eq!(pending(), 2.0);
+
+        faulty(proxy.engine()).refusals.clear();
+        until_synced(&mut proxy);
+        until(|| at(32000).is_ok_and(|code| code == 503));
+        until(|| at(32001).is_ok_and(|code| code == 200));
+        assert_eq!((pending(), nobody()), (0.0, 1.0));
     });
 }
 

@@ -26,7 +26,7 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 const PLACEHOLDER: &str = "NODE";
 const NODE: &str = "node-a";
 /// What cannot be run here, and why.
-const ELSEWHERE: [(&str, &str); 4] = [
+const ELSEWHERE: [(&str, &str); 5] = [
     (
         "docker build -f deploy/Dockerfile -t registry.example/kproxy:0.1.0 .",
         "no container builder: `cargo xtask image` makes the image's files as the Dockerfile does",
@@ -34,6 +34,10 @@ const ELSEWHERE: [(&str, &str); 4] = [
     (
         "docker push registry.example/kproxy:0.1.0",
         "there is no registry",
+    ),
+    (
+        "cargo xtask image --test",
+        "it runs these tests itself, with the image's files",
     ),
     (
         "cargo xtask image --tag registry.example/kproxy:0.1.0 --output kproxy.tar",

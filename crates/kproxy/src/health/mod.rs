@@ -134,8 +134,10 @@ impl Health {
 
     fn body(&self) -> (Status, Body) {
         let status = self.board.read();
-        let now = self.clock.now();
-        let body = Body::new(&status, now, self.patience, |time| self.time_of_day(time));
+        // One reading for all: what happened at the same time is told as of the same time.
+        let (now, day) = (self.clock.now(), SystemTime::now());
+        let time_of_day = |time| day.checked_sub(now.saturating_sub(time)).unwrap_or(day);
+        let body = Body::new(&status, now, self.patience, time_of_day);
         (status, body)
     }
 

@@ -203,7 +203,12 @@ pub(crate) type Proxy = Engine<Faulty>;
 
 /// An engine that serves Service 1, in a new network namespace.
 pub(crate) fn with_engine(test: impl FnOnce(Proxy) + Send + 'static) {
-    in_new_netns(|| {
+    with_engine_as(Config::default, test);
+}
+
+/// The same with other settings.
+pub(crate) fn with_engine_as(config: fn() -> Config, test: impl FnOnce(Proxy) + Send + 'static) {
+    in_new_netns(move || {
         let connection = Connection::new(Faulty {
             socket: Socket::open().unwrap(),
             faults: Vec::new(),
@@ -217,7 +222,7 @@ pub(crate) fn with_engine(test: impl FnOnce(Proxy) + Send + 'static) {
             sent: Vec::new(),
             refused: Vec::new(),
         });
-        let mut engine = Engine::new(connection.unwrap(), |_| Config::default());
+        let mut engine = Engine::new(connection.unwrap(), |_| config());
         engine.adopt(None).unwrap();
         add(&mut engine, 1);
         sync(&mut engine);
