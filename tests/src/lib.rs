@@ -15,6 +15,7 @@ pub mod flood;
 pub mod folder;
 pub mod iptables;
 pub mod listing;
+pub mod memory_cgroup;
 pub mod objects;
 pub mod pod;
 pub mod program;

@@ -75,6 +75,17 @@ impl Program {
         Ok(self.child.try_wait()?)
     }
 
+    /// Waits a while for it to end; how it ended, if it has.
+    ///
+    /// # Errors
+    /// When it cannot be waited for.
+    pub fn ended_within(&mut self, limit: Duration) -> Result<Option<ExitStatus>> {
+        match self.child.try_wait()? {
+            None if self.ends_within(limit)? => Ok(Some(self.child.wait()?)),
+            ended => Ok(ended),
+        }
+    }
+
     /// All of its log.
     ///
     /// # Errors

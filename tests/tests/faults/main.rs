@@ -3,4 +3,5 @@
 
 mod cluster;
 mod editor;
+mod memory;
 mod socket;

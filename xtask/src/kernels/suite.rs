@@ -86,7 +86,8 @@ impl Suite {
         if let Some(packets) = &self.packets {
             let program = packets.scenarios.display();
             let names = SCENARIOS.join(" ");
-            let each = format!("KPROXY_SCENARIO=$s {program} || failed=1");
+            // Those with the program itself need more than busybox; the commands run it.
+            let each = format!("KPROXY_SCENARIO=$s {program} scenarios_ || failed=1");
             jobs.push(job(
                 "scenarios",
                 format!("failed=0; for s in {names}; do {each}; done; exit $failed"),
