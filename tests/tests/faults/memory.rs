@@ -289,7 +289,7 @@ fn without_memory_for_rows_it_goes_on_when_there_is_some_again() -> Result<()> {
 
 /// Services of the program that is killed.
 const FEW: u16 = 50;
-const MANY: u16 = 3_000;
+const MANY: u16 = 1_500;
 /// More memory than it has with few Services: too little to begin with, enough in the end.
 const EXTRA: [Option<u64>; 6] = [
     Some(1_024 * KIB),

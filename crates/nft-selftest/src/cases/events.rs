@@ -137,6 +137,8 @@ fn a_listener_makes_a_load_slower(b: &mut Bench) -> Verdict {
     const ROWS: u32 = 20_000;
     /// Twice or more, where it was measured.
     const CLEAR: f64 = 1.3;
+    const PATIENCE: Duration = Duration::from_secs(20);
+    let started = Instant::now();
     b.basics()?;
     let load = |b: &mut Bench| {
         let mut batch = b.batch();
@@ -144,9 +146,9 @@ fn a_listener_makes_a_load_slower(b: &mut Bench) -> Verdict {
         batch.add_elements(m, (0..ROWS).map(|number| row(number, number)))?;
         let mut sealed = batch.seal();
         // All of it is done inside the call, and others do not count.
-        let started = thread_time();
+        let before = thread_time();
         let outcome = b.connection.commit(&mut sealed);
-        let time = thread_time().saturating_sub(started);
+        let time = thread_time().saturating_sub(before);
         check!(outcome.is_committed(), "{outcome}");
         let mut batch = b.batch();
         let m = batch.set(IP, T, "m")?;
@@ -161,7 +163,8 @@ fn a_listener_makes_a_load_slower(b: &mut Bench) -> Verdict {
         let events = Events::open()?;
         heard = heard.min(load(b)?);
         drop(events);
-        if round > 3 && heard > alone.mul_f64(CLEAR) {
+        let is_clear = heard > alone.mul_f64(CLEAR);
+        if round > 3 && (is_clear || started.elapsed() > PATIENCE) {
             break;
         }
     }
@@ -170,7 +173,7 @@ fn a_listener_makes_a_load_slower(b: &mut Bench) -> Verdict {
     ));
     if heard < alone.mul_f64(CLEAR) {
         return Err(Stop::skip(
-            "no difference: somebody listens already, in this network namespace or another",
+            "no clear difference: somebody may listen already, in this network namespace or another",
         ));
     }
     Ok(())
