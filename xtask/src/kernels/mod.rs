@@ -153,7 +153,13 @@ fn directly(suite: &Suite) -> Result<(Direct, bool)> {
     }
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").context("the release")?;
     let direct = Direct {
-        release: release.trim().to_owned(),
+        // What follows the version says where it was built.
+        release: release
+            .trim()
+            .split('-')
+            .next()
+            .unwrap_or_default()
+            .to_owned(),
         counts: job::ktap(&text),
     };
     Ok((direct, output.status.success()))
