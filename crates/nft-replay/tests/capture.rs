@@ -160,6 +160,27 @@ fn parts_in_several_slices_are_one_datagram() {
     assert_eq!(read.packets[0].bytes, bytes);
 }
 
+/// A few bytes are no message, not even the beginning of one.
+#[test]
+fn what_is_no_message_is_written_too() {
+    for tail in 0..20 {
+        for head in [&[][..], &message(24, 1)] {
+            let bytes = [head, &vec![0xa5; tail]].concat();
+            for at in 0..=bytes.len() {
+                let (first, rest) = bytes.split_at(at);
+                let parts = [IoSlice::new(first), IoSlice::new(rest)];
+                let mut file = Vec::new();
+                let mut writer = PcapngWriter::new(&mut file, &Section::default()).unwrap();
+                let datagram = Recorded::new(Direction::ToKernel, &parts);
+                writer.write(&datagram).unwrap();
+                let read = Capture::read(file.as_slice()).unwrap();
+                assert_eq!(read.packets.len(), 1);
+                assert_eq!(read.packets[0].bytes, bytes);
+            }
+        }
+    }
+}
+
 #[test]
 fn errors_say_what_it_is_instead() {
     assert!(matches!(

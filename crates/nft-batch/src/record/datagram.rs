@@ -82,9 +82,8 @@ impl<'a> Source<'a> {
             return None;
         }
         let mut head = [0; 4];
-        let mut bytes = self.rest();
-        for slot in &mut head {
-            *slot = bytes.next()?;
+        for (slot, byte) in head.iter_mut().zip(self.rest()) {
+            *slot = byte;
         }
         let len = usize::try_from(u32::from_ne_bytes(head)).unwrap_or(usize::MAX);
         Some(if (16..=left).contains(&len) {
