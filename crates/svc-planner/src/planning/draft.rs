@@ -249,6 +249,22 @@ impl Draft {
         self.count += 1;
     }
 
+    /// Takes back a row that this transaction was to add; `item` as for [`delete`](Self::delete).
+    pub(crate) fn take_back_row(&mut self, set: SetId, item: u32, key: &Key) {
+        let remove = |rows: &mut Vec<Row>| {
+            let found = rows.iter().rposition(|row| row.key == *key);
+            found.map(|at| rows.remove(at)).is_some()
+        };
+        if self.is_mirrored(set, item) && remove(&mut self.mirror_rows.add) {
+            self.count = self.count.saturating_sub(1);
+        }
+        if remove(&mut self.rows[set as usize].add) {
+            let rows = &mut self.sets[set as usize].rows;
+            *rows = rows.saturating_sub(1);
+            self.count = self.count.saturating_sub(1);
+        }
+    }
+
     /// Adds a row to the bigger set alone.
     pub(crate) fn copy(&mut self, key: Key, datum: Datum) {
         self.mirror_rows.add.push(Row { key, datum });

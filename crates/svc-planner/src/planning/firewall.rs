@@ -92,8 +92,13 @@ impl Work<'_> {
             return;
         };
         let key = frontend.key.lower(self.model.family);
-        if former != 0 {
-            self.draft.delete(SetId::Firewall, id, key);
+        match before {
+            // It is of this transaction.
+            Some(guard) if guard.ripe == FRESH => {
+                self.draft.take_back_row(SetId::Firewall, id, &key);
+            }
+            Some(_) => self.draft.delete(SetId::Firewall, id, key),
+            None => {}
         }
         if list == 0 {
             self.kernel.guards.remove(&id);

@@ -332,3 +332,30 @@ fn a_take_over_guards_addresses_before_it_opens_them() {
     assert_eq!(bench.kernel.sets(Family::Ipv4).len(), SETS);
     bench.check();
 }
+
+/// Its guard changes twice in one transaction: for as long as the address leads to what others may not
+/// reach, and for good.
+#[test]
+fn an_address_with_ranges_goes_to_a_service_without_endpoints_and_other_ranges() {
+    let mut bench = Bench::new(config());
+    restrict(&mut bench, &["203.0.113.0/24"]);
+    bench.apply(slice("web-a", "web", &["10.0.0.1"]));
+    // Keeps the other list in force.
+    let mut keeper = restricted("keeper", "10.96.0.2", &["198.51.100.0/24"]);
+    keeper.load_balancer_ips = smallvec!["192.0.2.2".parse().unwrap()];
+    bench.apply(Change::Service(keeper));
+    bench.drain();
+    assert_ne!(list_of(&bench, VIP), list_of(&bench, "192.0.2.2"));
+
+    bench.apply(Change::ServiceGone(name("web")));
+    bench.apply(Change::Service(restricted(
+        "heir",
+        "10.96.0.3",
+        &["198.51.100.0/24"],
+    )));
+    bench.drain();
+    assert_eq!(list_of(&bench, VIP), list_of(&bench, "192.0.2.2"));
+    assert_eq!(from(&bench, "203.0.113.9"), "dropped");
+    assert_eq!(from(&bench, "198.51.100.5"), "rejected");
+    bench.check();
+}
