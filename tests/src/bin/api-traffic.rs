@@ -243,7 +243,8 @@ fn report(what: &str, [theirs, ours]: [Traffic; 2], clients: [usize; 2]) -> Vec<
     );
     for (figure, theirs, ours) in [bytes, requests] {
         let (theirs, ours) = (each(theirs, clients[0]), each(ours, clients[1]));
-        let ratio = ours / theirs;
+        // Where nobody asks for anything both take the same.
+        let ratio = if ours == theirs { 1.0 } else { ours / theirs };
         let held = ratio <= BOUND;
         println!(
             "  {figure} a client: kube-proxy {theirs:.1}, kproxy {ours:.1}; {ratio:.3} of it (bound ≤ {BOUND}{})",
