@@ -7,6 +7,7 @@ use nl_codec::ack::{Control, Errno};
 use nl_codec::msg::{Body, Flags, Head, Messages, MsgType, NfMsg, put_message};
 use nl_codec::{DecodeError, EncodeError, SliceCursor};
 
+use crate::dump::Seen;
 use crate::sealed::SealedBatch;
 use crate::transport::{Datagram, Transport, Wait};
 use crate::{OpenError, QueryError, Socket};
@@ -30,6 +31,8 @@ pub struct Connection<T = Socket> {
     pub(crate) end_ack: bool,
     /// Datagrams and messages that were none of our business.
     pub(crate) ignored: u64,
+    /// Kept for the next dump.
+    pub(crate) seen: Seen,
 }
 
 impl Connection<Socket> {
@@ -72,6 +75,7 @@ impl<T: Transport> Connection<T> {
             seq,
             end_ack: false,
             ignored: 0,
+            seen: Seen::default(),
         };
         connection.end_ack = connection.probe_end_ack()?;
         Ok(connection)

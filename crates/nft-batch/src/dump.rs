@@ -6,6 +6,12 @@
 //!
 //! Dumping a set's elements takes time quadratic in their number (the kernel's walk starts anew for
 //! each datagram): read big sets by key ([`Connection::element`]).
+//!
+//! Where a datagram's walk goes on is a number of rows, and a hash table that is being resized changes
+//! their order: for a moment after many rows came or went, a dump may repeat some and miss others, within
+//! one generation and without a flag. [`Connection::dump_elements`] reads again until none is repeated.
+
+use core::mem;
 
 use nl_codec::msg::{Body, Family, Flags, Head, NfMsg, NftMsg};
 use nl_codec::nft::{Chain, Elem, ElemList, Flowtable, Obj, Rule, Set, Str, Table};
@@ -13,6 +19,10 @@ use nl_codec::{Attr, DecodeError};
 
 use crate::transport::Transport;
 use crate::{Connection, QueryError};
+
+mod seen;
+
+pub(crate) use self::seen::Seen;
 
 /// How a dump went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,10 +32,14 @@ pub struct Dump {
     pub consistent: bool,
     /// The generation before the dump.
     pub generation: u32,
+    /// How often all was read: more than once if the kernel told elements twice.
+    pub passes: u32,
 }
 
 /// Number of the attribute that names the table, in tables themselves, too.
 const TABLE: u16 = 1;
+/// Packets that delete and add elements may have one told twice each time.
+const MAX_PASSES: u32 = 8;
 
 impl<T: Transport> Connection<T> {
     /// Tables of `family` ([`Family::UNSPEC`]: all families).
@@ -111,7 +125,8 @@ impl<T: Transport> Connection<T> {
         })
     }
 
-    /// Elements of one set.
+    /// Elements of one set, each once. While the kernel tells some twice (see the module), all is read
+    /// again, up to eight times. Remembers 16 bytes of each element meanwhile.
     ///
     /// # Errors
     /// See [`QueryError`]; ENOENT if the table or set does not exist.
@@ -122,12 +137,49 @@ impl<T: Transport> Connection<T> {
         set: &str,
         mut each: impl FnMut(&Elem<'_>),
     ) -> Result<Dump, QueryError> {
-        let what = "dump elements";
         let filter = ElemList::named(table, set);
-        self.dump(what, &dump(NftMsg::GET_SETELEM, family), &filter, |msg| {
+        let mut seen = mem::take(&mut self.seen);
+        let dump = self.passes(family, &filter, &mut seen, &mut each);
+        seen.forget();
+        self.seen = seen;
+        dump
+    }
+
+    /// Reads a set until no element is told twice.
+    fn passes(
+        &mut self,
+        family: Family,
+        filter: &ElemList<'_>,
+        seen: &mut Seen,
+        each: &mut impl FnMut(&Elem<'_>),
+    ) -> Result<Dump, QueryError> {
+        let mut dump = self.pass(family, filter, seen, each)?;
+        while seen.repeats() && dump.passes < MAX_PASSES {
+            let again = self.pass(family, filter, seen, each)?;
+            dump.consistent &= again.consistent && again.generation == dump.generation;
+            dump.passes += 1;
+        }
+        dump.consistent &= !seen.repeats();
+        Ok(dump)
+    }
+
+    /// Reads a set from beginning to end.
+    fn pass(
+        &mut self,
+        family: Family,
+        filter: &ElemList<'_>,
+        seen: &mut Seen,
+        each: &mut impl FnMut(&Elem<'_>),
+    ) -> Result<Dump, QueryError> {
+        let what = "dump elements";
+        seen.begin_pass();
+        self.dump(what, &dump(NftMsg::GET_SETELEM, family), filter, |msg| {
             let list = msg.body::<ElemList<'_>>()?;
             for elem in list.elems.iter().flatten() {
-                each(&elem?);
+                let elem = elem?;
+                if seen.is_new(&elem) {
+                    each(&elem);
+                }
             }
             Ok(())
         })
@@ -195,6 +247,7 @@ impl<T: Transport> Connection<T> {
         Ok(Dump {
             consistent: same && !interrupted && after == generation,
             generation,
+            passes: 1,
         })
     }
 }
