@@ -56,10 +56,11 @@ impl Seen {
         let mut hash = self.hasher.build_hasher();
         elem.flags.hash(&mut hash);
         for bound in [&elem.key, &elem.key_end] {
-            match bound {
-                Some(Data::Value(value)) => value.as_bytes().hash(&mut hash),
-                _ => ().hash(&mut hash),
-            }
+            let bytes = match bound {
+                Some(Data::Value(value)) => Some(value.as_bytes()),
+                _ => None,
+            };
+            bytes.hash(&mut hash);
         }
         hash.finish()
     }
