@@ -12,6 +12,8 @@
 //! one generation and without a flag. [`Connection::dump_elements`] reads again until none is repeated.
 
 use core::mem;
+use core::time::Duration;
+use std::time::Instant;
 
 use nl_codec::msg::{Body, Family, Flags, Head, NfMsg, NftMsg};
 use nl_codec::nft::{Chain, Elem, ElemList, Flowtable, Obj, Rule, Set, Str, Table};
@@ -38,8 +40,10 @@ pub struct Dump {
 
 /// Number of the attribute that names the table, in tables themselves, too.
 const TABLE: u16 = 1;
-/// Packets that delete and add elements may have one told twice each time.
+/// How often a set is read at most, and how long after the beginning it is still begun anew: packets
+/// that add elements all the time may have one told twice each time, and big sets take seconds.
 const MAX_PASSES: u32 = 8;
+const AGAIN_WITHIN: Duration = Duration::from_secs(1);
 
 impl<T: Transport> Connection<T> {
     /// Tables of `family` ([`Family::UNSPEC`]: all families).
@@ -126,7 +130,7 @@ impl<T: Transport> Connection<T> {
     }
 
     /// Elements of one set, each once. While the kernel tells some twice (see the module), all is read
-    /// again, up to eight times. Remembers 16 bytes of each element meanwhile.
+    /// again, up to eight times and within a second. Remembers 16 bytes of each element meanwhile.
     ///
     /// # Errors
     /// See [`QueryError`]; ENOENT if the table or set does not exist.
@@ -153,8 +157,9 @@ impl<T: Transport> Connection<T> {
         seen: &mut Seen,
         each: &mut impl FnMut(&Elem<'_>),
     ) -> Result<Dump, QueryError> {
+        let begun = Instant::now();
         let mut dump = self.pass(family, filter, seen, each)?;
-        while seen.repeats() && dump.passes < MAX_PASSES {
+        while seen.repeats() && dump.passes < MAX_PASSES && begun.elapsed() < AGAIN_WITHIN {
             let again = self.pass(family, filter, seen, each)?;
             dump.consistent &= again.consistent && again.generation == dump.generation;
             dump.passes += 1;

@@ -117,7 +117,7 @@ fn a_row_is_read_by_its_key_whatever_else_there_is(b: &mut Bench) -> Verdict {
 fn rows_come_twice_or_not_at_all_while_a_map_grows(b: &mut Bench) -> Verdict {
     b.basics()?;
     let (mut rows, mut again) = (0, 0);
-    for _ in 0..20 {
+    for _ in 0..12 {
         let mut batch = b.batch();
         let m = batch.set(IP, T, "m")?;
         batch.add_elements(m, (rows..rows + 2_000).map(|number| row(number, number)))?;
@@ -128,7 +128,7 @@ fn rows_come_twice_or_not_at_all_while_a_map_grows(b: &mut Bench) -> Verdict {
         check_eq!(found, rows);
         again += dump.passes - 1;
     }
-    b.note(format!("20 dumps of a growing map, {again} read again"));
+    b.note(format!("12 dumps of a growing map, {again} read again"));
     Ok(())
 }
 
