@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use hyper::body::{Body, Bytes, Frame};
+use hyper::body::{Body, Bytes, Frame, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{HeaderMap, Request, Response};
@@ -20,6 +20,7 @@ use serde_json::{Value as Json, json};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 
+use super::secure::{Door, GoAway};
 use crate::api::Kind;
 use crate::apiserver::protobuf::schema;
 
@@ -29,6 +30,8 @@ pub(super) struct Asked {
     pub(super) path: String,
     pub(super) query: String,
     pub(super) headers: HeaderMap,
+    /// Number of the secure connection that it came by.
+    pub(super) connection: usize,
 }
 
 impl Asked {
@@ -189,6 +192,8 @@ type Handler = dyn Fn(&Asked) -> Reply + Send + Sync;
 /// See the module; it ends when dropped.
 pub(super) struct Fake {
     pub(super) address: SocketAddr,
+    /// Where TLS is spoken.
+    door: Option<Door>,
     asked: Arc<Mutex<Vec<Asked>>>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -196,15 +201,31 @@ pub(super) struct Fake {
 
 impl Fake {
     pub(super) fn start(handler: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Self {
-        Self::start_at("127.0.0.1:0".parse().unwrap(), handler)
+        Self::open("127.0.0.1:0".parse().unwrap(), None, handler)
     }
 
     pub(super) fn start_at(
         address: SocketAddr,
         handler: impl Fn(&Asked) -> Reply + Send + Sync + 'static,
     ) -> Self {
-        let handler: Arc<Handler> = Arc::new(handler);
+        Self::open(address, None, handler)
+    }
+
+    /// Speaks HTTP/2, over TLS, as that is where it is agreed on.
+    pub(super) fn start_secure(handler: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Self {
+        Self::open("127.0.0.1:0".parse().unwrap(), Some(Door::new()), handler)
+    }
+
+    fn open(
+        address: SocketAddr,
+        door: Option<Door>,
+        handler: impl Fn(&Asked) -> Reply + Send + Sync + 'static,
+    ) -> Self {
         let asked = Arc::<Mutex<Vec<Asked>>>::default();
+        let desk = Desk {
+            handler: Arc::new(handler),
+            asked: Arc::clone(&asked),
+        };
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -212,12 +233,12 @@ impl Fake {
         let listener = runtime.block_on(TcpListener::bind(address)).unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
-        let log = Arc::clone(&asked);
+        let behind = door.clone();
         let thread = std::thread::spawn(move || {
             runtime.block_on(async {
                 tokio::select! {
                     _ = stopped => {}
-                    () = serve(listener, handler, log) => {}
+                    () = serve(listener, behind, desk) => {}
                 }
             });
             // Connections break.
@@ -225,6 +246,7 @@ impl Fake {
         });
         Self {
             address,
+            door,
             asked,
             stop: Some(stop),
             thread: Some(thread),
@@ -242,7 +264,13 @@ impl Fake {
     }
 
     pub(super) fn url(&self) -> String {
-        format!("http://{}", self.address)
+        let scheme = if self.door.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}", self.address)
+    }
+
+    /// Says GOAWAY on every connection.
+    pub(super) fn go_away(&self, how: GoAway) {
+        self.door.as_ref().unwrap().go_away(how);
     }
 }
 
@@ -253,24 +281,46 @@ impl Drop for Fake {
     }
 }
 
-async fn serve(listener: TcpListener, handler: Arc<Handler>, log: Arc<Mutex<Vec<Asked>>>) {
+/// Who answers.
+#[derive(Clone)]
+pub(super) struct Desk {
+    handler: Arc<Handler>,
+    asked: Arc<Mutex<Vec<Asked>>>,
+}
+
+impl Desk {
+    pub(super) fn answer(
+        &self,
+        request: &Request<Incoming>,
+        connection: usize,
+    ) -> Response<Script> {
+        let asked = Asked {
+            path: request.uri().path().to_owned(),
+            query: request.uri().query().unwrap_or_default().to_owned(),
+            headers: request.headers().clone(),
+            connection,
+        };
+        self.asked.lock().unwrap().push(asked.clone());
+        let reply = (self.handler)(&asked);
+        let mut response = Response::builder().status(reply.code);
+        for (name, value) in reply.headers {
+            response = response.header(name, value);
+        }
+        response.body(Script(reply.steps, false)).unwrap()
+    }
+}
+
+async fn serve(listener: TcpListener, door: Option<Door>, desk: Desk) {
     loop {
         let (stream, _) = listener.accept().await.unwrap();
-        let (handler, log) = (Arc::clone(&handler), Arc::clone(&log));
+        let desk = desk.clone();
+        if let Some(door) = door.clone() {
+            tokio::spawn(door.serve(stream, desk));
+            continue;
+        }
         tokio::spawn(async move {
-            let service = service_fn(|request: Request<_>| {
-                let asked = Asked {
-                    path: request.uri().path().to_owned(),
-                    query: request.uri().query().unwrap_or_default().to_owned(),
-                    headers: request.headers().clone(),
-                };
-                log.lock().unwrap().push(asked.clone());
-                let reply = handler(&asked);
-                let mut response = Response::builder().status(reply.code);
-                for (name, value) in reply.headers {
-                    response = response.header(name, value);
-                }
-                let response = response.body(Script(reply.steps, false)).unwrap();
+            let service = service_fn(|request| {
+                let response = desk.answer(&request, 0);
                 async { Ok::<_, Infallible>(response) }
             });
             // A client that goes away, and a body that is to break, are errors.
@@ -282,7 +332,7 @@ async fn serve(listener: TcpListener, handler: Arc<Handler>, log: Arc<Mutex<Vec<
 }
 
 /// A body, and whether it has been flushed before it is cut.
-struct Script(VecDeque<Step>, bool);
+pub(super) struct Script(VecDeque<Step>, bool);
 
 impl Body for Script {
     type Data = Bytes;

@@ -17,7 +17,7 @@ fn objects(asked: &Asked) -> Vec<Json> {
 
 const ALL: [&str; 4] = [
     "api 10.96.0.2",
-    "node node-a",
+    "node node-a 192.0.2.1",
     "web 10.96.0.1",
     "web-1 10.1.0.1",
 ];

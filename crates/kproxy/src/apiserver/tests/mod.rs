@@ -3,7 +3,10 @@
 mod credentials;
 mod fake;
 mod first_list;
+mod goaway;
 mod recovery;
+mod secure;
+mod upgrade;
 
 use core::time::Duration;
 use std::os::unix::net::UnixStream;
@@ -15,6 +18,7 @@ use serde_json::{Value as Json, json};
 use svc_planner::mailbox::{self, Receiver, Wake};
 use svc_planner::object::Change;
 
+use self::fake::{Asked, Reply, Step, event};
 use super::backoff::Limits;
 use super::pace::Pace;
 use super::{ApiBoard, ApiReader, ConnectionOptions, Loaded};
@@ -65,8 +69,47 @@ fn slice(name: &str, version: u32, address: &str) -> Json {
 }
 
 fn node() -> Json {
-    json!({"metadata": {"name": "node-a", "resourceVersion": "1"},
-        "status": {"addresses": [{"type": "InternalIP", "address": "192.0.2.1"}]}})
+    node_at(1, "192.0.2.1")
+}
+
+fn node_at(version: u32, address: &str) -> Json {
+    json!({"metadata": {"name": "node-a", "resourceVersion": version.to_string()},
+        "status": {"addresses": [{"type": "InternalIP", "address": address}]}})
+}
+
+/// Two Services, a and b.
+fn two() -> Vec<Json> {
+    vec![service("a", 1, "10.96.0.1"), service("b", 2, "10.96.0.2")]
+}
+
+/// The events of a watch.
+fn events(asked: &Asked, events: &[(&str, Json)]) -> Vec<u8> {
+    events
+        .iter()
+        .flat_map(|(kind, object)| event(asked, kind, object))
+        .collect()
+}
+
+/// Empty but for one kind, which `handler` answers.
+fn only(
+    kind: Kind,
+    handler: impl Fn(&Asked) -> Reply + Send + Sync + 'static,
+) -> impl Fn(&Asked) -> Reply + Send + Sync + 'static {
+    move |asked| {
+        if asked.kind() == kind {
+            handler(asked)
+        } else {
+            Reply::all(asked, "1", &[])
+        }
+    }
+}
+
+/// Answers the first request by the first of these, and so on; then with watches that stay open.
+fn in_turn<const N: usize>(
+    replies: [fn(&Asked) -> Reply; N],
+) -> impl Fn(&Asked) -> Reply + Send + Sync + 'static {
+    let next = once(replies);
+    move |asked| next().map_or_else(|| Reply::body(asked, [Step::Hang]), |reply| reply(asked))
 }
 
 /// A change in a few words.
@@ -78,7 +121,9 @@ fn brief(change: &Change) -> String {
             format!("{} {}", slice.name.name, slice.endpoints[0].address)
         }
         Change::EndpointSliceGone(name) => format!("{} gone", name.name),
-        Change::Node(node) => format!("node {}", node.name),
+        Change::Node(node) => format!("node {} {}", node.name, node.addresses[0]),
+        Change::NodeGone => "node gone".to_owned(),
+        Change::ServiceCidr { cidrs, .. } => format!("cidrs {}", cidrs[0]),
         other => format!("{other:?}"),
     }
 }

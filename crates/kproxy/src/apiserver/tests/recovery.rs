@@ -3,42 +3,13 @@
 use super::fake::{Asked, Fake, Reply, Step, bookmark, end, event, gone, whole};
 use super::*;
 
-/// Empty but for Services, which `services` answers.
+/// Empty but for Services, which `handler` answers.
 fn services(handler: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Fake {
-    Fake::start(services_only(handler))
-}
-
-fn services_only(
-    handler: impl Fn(&Asked) -> Reply + Send + Sync + 'static,
-) -> impl Fn(&Asked) -> Reply + Send + Sync + 'static {
-    move |asked| match asked.kind() {
-        Kind::Service => handler(asked),
-        _ => Reply::all(asked, "1", &[]),
-    }
-}
-
-fn two() -> Vec<Json> {
-    vec![service("a", 1, "10.96.0.1"), service("b", 2, "10.96.0.2")]
-}
-
-/// The events of a watch.
-fn events(asked: &Asked, events: &[(&str, Json)]) -> Vec<u8> {
-    events
-        .iter()
-        .flat_map(|(kind, object)| event(asked, kind, object))
-        .collect()
+    Fake::start(only(Kind::Service, handler))
 }
 
 fn number(fake: &Fake) -> usize {
     fake.asked(Kind::Service).len()
-}
-
-/// Answers the first request by the first of these, and so on; then with watches that stay open.
-fn in_turn<const N: usize>(
-    replies: [fn(&Asked) -> Reply; N],
-) -> impl Fn(&Asked) -> Reply + Send + Sync + 'static {
-    let next = once(replies);
-    move |asked| next().map_or_else(|| Reply::body(asked, [Step::Hang]), |reply| reply(asked))
 }
 
 #[test]
@@ -330,7 +301,7 @@ fn a_server_that_is_gone_for_a_while_takes_nothing_with_it() {
     running.until(Kind::EndpointSlice, |it| it.errors >= 5);
     let back = Fake::start_at(
         address,
-        services_only(|asked: &Asked| {
+        only(Kind::Service, |asked: &Asked| {
             assert!(!asked.is_list(), "it goes on where it was");
             let change = event(asked, "MODIFIED", &service("a", 6, "10.96.0.6"));
             Reply::body(asked, [Step::Bytes(change), Step::Hang])
