@@ -15,6 +15,10 @@ use crate::sh;
 const CARGO_FUZZ: &str = "0.13.2";
 /// Inputs beyond this length are slow and show little new.
 const LONGEST: u32 = 16 << 10;
+/// Of a target's inputs that libFuzzer made up no more are committed, in number and in bytes: the first few
+/// reach most of what all of them reach.
+const KEPT: usize = 32;
+const KEPT_BYTES: u64 = 128 << 10;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -23,7 +27,7 @@ pub(crate) struct Args {
     /// Minutes for each target
     #[arg(long, default_value_t = 1.0)]
     minutes: f64,
-    /// Replaces each target's committed inputs by the fewest, shortest ones that reach the same
+    /// Replaces each target's committed inputs by those with a name and up to 32 others that reach the most
     #[arg(long)]
     minimise: bool,
 }
@@ -147,7 +151,7 @@ fn committed(target: &str) -> PathBuf {
     folder().join("corpus").join(target)
 }
 
-/// Keeps what is committed by a name of its own, and of the rest the fewest inputs that reach more code.
+/// Keeps what is committed by a name of its own, and of the rest the few inputs that reach the most code.
 fn minimise(target: &str) -> Result<()> {
     let merged = folder().join("target/merged").join(target);
     if merged.exists() {
@@ -166,9 +170,31 @@ fn minimise(target: &str) -> Result<()> {
         .arg(committed(target))
         .arg(found(target)?);
     // How often a piece of code runs would tell a thousand inputs apart.
-    command.args(["--", "-merge=1", "-use_counters=0"]);
+    command.args(["--", "-set_cover_merge=1", "-use_counters=0"]);
     sh::run(&mut command)?;
+    delete_all_but_the_first(&merged)?;
     replace(&merged, &committed(target))
+}
+
+/// libFuzzer writes first what reaches the most, then what adds the most to it, and so on.
+fn delete_all_but_the_first(merged: &Path) -> Result<()> {
+    let mut made_up = Vec::new();
+    for entry in std::fs::read_dir(merged)? {
+        let entry = entry?;
+        if is_made_up(&entry.file_name().to_string_lossy()) {
+            let metadata = entry.metadata()?;
+            made_up.push((metadata.modified()?, metadata.len(), entry.path()));
+        }
+    }
+    made_up.sort();
+    let mut bytes = 0;
+    for (kept, (_, len, path)) in made_up.iter().enumerate() {
+        bytes += len;
+        if kept >= KEPT || bytes > KEPT_BYTES {
+            std::fs::remove_file(path)?;
+        }
+    }
+    Ok(())
 }
 
 /// libFuzzer calls files by the SHA-1 of what they hold.
