@@ -3,7 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use kproxy::{engine::Engine, manifest::Source};
+use kproxy::{
+    conntrack::Reconciler,
+    engine::{Engine, Netns},
+    manifest::Source,
+};
 use netns_lab::Namespace;
 use svc_planner::{
     Config,
@@ -23,6 +27,7 @@ pub struct Proxy {
     folder: PathBuf,
     source: Source,
     engine: Engine,
+    _reconciler: Reconciler,
 }
 
 impl Proxy {
@@ -79,11 +84,14 @@ impl Proxy {
             },
             ..Config::default()
         })?;
+        let reconciler = namespace.run(|| Reconciler::start(&Netns::Current))??;
+        engine.tell_flows(reconciler.publisher());
         engine.apply(Change::HostAddresses(node.addresses.clone()));
         Ok(Self {
             folder: folder.to_owned(),
             source: Source::new(&node.name),
             engine,
+            _reconciler: reconciler,
         })
     }
 
@@ -96,6 +104,7 @@ impl Proxy {
             folder,
             source,
             engine,
+            ..
         } = self;
         source.refresh(folder, None, |change| engine.apply(change));
         engine::settle(engine)?;

@@ -123,6 +123,12 @@ impl Excuses {
         })
     }
 
+    /// Whether a row would excuse the difference.
+    #[must_use]
+    pub fn knows(&self, difference: &Difference) -> bool {
+        self.rows.iter().any(|row| row.fits(difference))
+    }
+
     /// Counts a probe of which the same became, where kube-proxy may do either.
     pub fn witness(&self, same: &Difference) {
         let rows = self.rows.iter().filter(|row| row.theirs.len() > 1);

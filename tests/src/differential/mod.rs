@@ -7,6 +7,7 @@
 mod campaign;
 mod cluster;
 mod excuse;
+mod flows;
 mod observe;
 mod random;
 mod run;

@@ -66,6 +66,11 @@ impl Outcomes {
 }
 
 impl Outcomes {
+    /// What became of one.
+    pub(super) fn of_one(topology: &Topology, check: &Check, verdict: &Verdict) -> Self {
+        Self::once(&describe(topology, check, verdict)).stuck(check)
+    }
+
     /// One endpoint of those that a client may stick to stands for any of them.
     fn stuck(self, check: &Check) -> Self {
         let only = self.0.first().filter(|_| self.0.len() == 1);

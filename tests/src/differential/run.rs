@@ -21,7 +21,7 @@ use crate::{
     control_plane::{ControlPlane, KproxyProgram, KubeProxy, Settings},
     folder::Folder,
     proxy::Proxy,
-    scenario::DetectLocalMode,
+    scenario::{DetectLocalMode, Flows},
 };
 
 /// How long an answer may take: at first, and where the two seem to differ.
@@ -50,21 +50,22 @@ pub struct Report {
 
 /// One of the two nodes.
 #[derive(Debug)]
-struct Side {
-    topology: Topology,
+pub(super) struct Side {
+    pub(super) topology: Topology,
     connections: HashMap<String, Connection>,
+    pub(super) flows: Flows,
 }
 
 /// A trial under way.
-struct Running<'a> {
+pub(super) struct Running<'a> {
     control: &'a ControlPlane,
     trial: &'a Trial,
-    excuses: &'a Excuses,
-    theirs: Side,
-    ours: Side,
+    pub(super) excuses: &'a Excuses,
+    pub(super) theirs: Side,
+    pub(super) ours: Side,
     kube_proxy: KubeProxy,
     kproxy: Ours,
-    report: Report,
+    pub(super) report: Report,
 }
 
 /// Our side, and where it has its objects from.
@@ -223,6 +224,7 @@ impl Side {
         Ok(Self {
             topology,
             connections: HashMap::new(),
+            flows: Flows::default(),
         })
     }
 
@@ -303,7 +305,7 @@ impl Running<'_> {
         self.probe(step)?;
         let (theirs, ours) = both(|| self.theirs.echo(step), || self.ours.echo(step))?;
         self.compare_connections(step, &theirs, &ours);
-        Ok(())
+        self.send(step)
     }
 
     /// Waits until both have programmed everything.
@@ -388,7 +390,7 @@ impl Running<'_> {
         }
     }
 
-    fn difference(
+    pub(super) fn difference(
         &self,
         step: &TrialStep,
         check: &Check,
@@ -406,7 +408,7 @@ impl Running<'_> {
         }
     }
 
-    fn differ(&mut self, difference: Difference) {
+    pub(super) fn differ(&mut self, difference: Difference) {
         if self.excuses.excuse(&difference) {
             self.report.excused += 1;
         } else {
@@ -416,7 +418,10 @@ impl Running<'_> {
 }
 
 /// Runs two at the same time.
-fn both<T: Send>(theirs: impl FnOnce() -> T + Send, ours: impl FnOnce() -> T) -> Result<(T, T)> {
+pub(super) fn both<T: Send>(
+    theirs: impl FnOnce() -> T + Send,
+    ours: impl FnOnce() -> T,
+) -> Result<(T, T)> {
     thread::scope(|scope| {
         let other = scope.spawn(theirs);
         let ours = ours();

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, path::Path};
 use anyhow::Result;
 use netns_lab::Transport;
 
-use crate::scenario::{Expected, Family, NodeSpec, Opened, Scenario, Target};
+use crate::scenario::{Expected, Family, NodeSpec, Opened, Scenario, Sent, Target};
 
 /// See the module.
 #[derive(Debug, Clone)]
@@ -40,6 +40,10 @@ pub struct TrialStep {
     pub probes: Vec<Check>,
     /// Connections that are tried again.
     pub alive: Vec<String>,
+    /// UDP flows opened and kept.
+    pub flows: BTreeMap<String, Opened>,
+    /// Those that go on.
+    pub sent: Vec<Sent>,
 }
 
 /// A probe, sent several times.
@@ -91,6 +95,8 @@ impl Trial {
                 })
                 .collect(),
             alive: step.alive,
+            flows: step.flows,
+            sent: step.sent,
         });
         Ok(Self {
             name: name.into_owned(),

@@ -133,6 +133,22 @@ pub struct Step {
     /// Connections opened earlier that must still echo.
     #[serde(default)]
     pub alive: Vec<String>,
+    /// UDP flows to open and keep: name, then where from and to.
+    #[serde(default)]
+    pub flows: BTreeMap<String, Opened>,
+    /// Flows opened before, or in this step, that go on.
+    #[serde(default)]
+    pub sent: Vec<Sent>,
+}
+
+/// A flow that goes on, and where it must end.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sent {
+    /// Its name.
+    pub flow: String,
+    /// As of a probe; one of several endpoints.
+    pub expect: Expected,
 }
 
 /// A connection to keep.

@@ -7,10 +7,12 @@
 mod expect;
 mod explained;
 mod file;
+mod flows;
 mod matrix;
 mod run;
 
 pub use expect::{Expected, Target};
-pub use file::{Case, DetectLocalMode, Family, NodeSpec, Opened, Scenario, SourceSeen, Step};
+pub use file::{Case, DetectLocalMode, Family, NodeSpec, Opened, Scenario, Sent, SourceSeen, Step};
+pub(crate) use flows::{Flows, SETTLING, WATCHED};
 pub(crate) use run::served;
 pub use run::{run, run_confined};

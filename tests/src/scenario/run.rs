@@ -10,6 +10,7 @@ use super::{
     expect::{Expected, Surroundings, Target},
     explained,
     file::{Case, Family, NodeSpec, Opened, Scenario, Step},
+    flows::{self, Flows},
 };
 use crate::{confined::Confined, folder::Folder, listing, proxy::Proxy};
 
@@ -35,6 +36,7 @@ struct Running {
     folder: Folder,
     proxy: Serving,
     connections: HashMap<String, Connection>,
+    flows: Flows,
     /// Endpoints reached where they had to be the same.
     stuck: RefCell<HashMap<(String, Target), (String, u16)>>,
     /// What every nft release must show: a map's typed key.
@@ -92,6 +94,7 @@ fn run_with(
         folder,
         proxy,
         connections,
+        flows: Flows::default(),
         stuck: RefCell::default(),
         listed: match family {
             Family::Ipv4 => "ipv4_addr . inet_proto . inet_service : ",
@@ -172,10 +175,43 @@ impl Running {
                 failures.push(format!("connection {name} ({}): {error}", step.about));
             }
         }
+        self.flows.open(&self.topology, &step.flows)?;
+        self.send(step, failures)?;
         if let Err(error) = listing::check(self.topology.node(), &[self.listed]) {
             failures.push(format!("listing ({}): {error:#}", step.about));
         }
-        Ok(step.probes.len() + step.alive.len())
+        Ok(step.probes.len() + step.alive.len() + step.sent.len())
+    }
+
+    /// Has flows go on until all have ended for a while where they must.
+    fn send(&self, step: &Step, failures: &mut Vec<String>) -> Result<()> {
+        let deadline = Instant::now() + flows::SETTLING;
+        let mut right_since = None;
+        while !step.sent.is_empty() {
+            let mut wrong = Vec::new();
+            for (sent, verdict) in step.sent.iter().zip(self.flows.ask(&step.sent)?) {
+                let to = self.flows.opened(&sent.flow)?.to;
+                if !flows::is_met(&sent.expect, to, &verdict) {
+                    let (name, expected) = (&sent.flow, &sent.expect);
+                    let about = &step.about;
+                    wrong.push(format!(
+                        "flow {name} ({about}): expected {expected:?}, got {verdict:?}"
+                    ));
+                }
+            }
+            let now = Instant::now();
+            if wrong.is_empty() {
+                if now - *right_since.get_or_insert(now) >= flows::WATCHED {
+                    break;
+                }
+            } else if now < deadline {
+                right_since = None;
+            } else {
+                failures.append(&mut wrong);
+                break;
+            }
+        }
+        Ok(())
     }
 
     fn probe(&self, case: &Case) -> Result<()> {
