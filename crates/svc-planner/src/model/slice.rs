@@ -125,11 +125,11 @@ fn acquire_zones(zones: &[Box<str>], names: &mut Interner) -> u32 {
     match zones {
         [] => NONE,
         [zone] => names.acquire(zone),
-        zones => {
-            let mut list = String::new();
-            for zone in zones {
-                list.push_str(zone);
+        [first, rest @ ..] => {
+            let mut list = String::from(&**first);
+            for zone in rest {
                 list.push(ZONE_SEPARATOR);
+                list.push_str(zone);
             }
             names.acquire(&list)
         }
@@ -152,6 +152,8 @@ mod tests {
         let list = names.text(list);
         assert!(matches_zone(list, "a") && matches_zone(list, "bc"));
         assert!(!matches_zone(list, "b") && !matches_zone("ab", "a"));
+        // A Node whose label is empty is in none of them.
+        assert!(!matches_zone(list, "") && !matches_zone("a", ""));
     }
 
     #[test]
