@@ -103,8 +103,10 @@ impl Confined {
             // Now and then, to see whether it has ended.
             let look = Instant::now() + Duration::from_secs(1);
             match self.events.next_group(Some(look.min(deadline))) {
-                Ok(_) | Err(EventError::Overrun) => {}
-                Err(EventError::TimedOut) if Instant::now() < deadline => {}
+                // However much happens meanwhile.
+                Ok(_) | Err(EventError::Overrun | EventError::TimedOut)
+                    if Instant::now() < deadline => {}
+                Ok(_) => bail!("no marker in {PATIENCE:?}\n{}", self.program.tail()?),
                 Err(error) => bail!("no marker: {error}\n{}", self.program.tail()?),
             }
         }

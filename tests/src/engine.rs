@@ -1,8 +1,9 @@
 //! The engine in a namespace, and when it is done.
 
-use std::thread;
+use core::time::Duration;
+use std::{thread, time::Instant};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use kproxy::engine::{Engine, Wait};
 use netns_lab::Namespace;
 use nft_batch::{Connection, Transport};
@@ -10,6 +11,9 @@ use svc_planner::{
     Config,
     plan::{Family, Transaction},
 };
+
+/// How long it may take; a cold load of a big cluster takes seconds.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Starts an engine in a namespace, with nothing to do yet.
 ///
@@ -49,10 +53,16 @@ fn sync_up_to<T: Transport>(
     tidy: bool,
     mut committed: impl FnMut(&Transaction),
 ) -> Result<()> {
+    let deadline = Instant::now() + PATIENCE;
     while let Wait::Until(time) = engine.sync(|_, transaction| committed(transaction))? {
         if engine.is_complete() && !tidy {
             break;
         }
+        ensure!(
+            Instant::now() < deadline,
+            "the engine is not done after {PATIENCE:?}; it would go on at {time:?}, now is {:?}",
+            engine.clock().now()
+        );
         // The planner's deadlines are points in time: there is no event to wait for.
         thread::sleep(time.saturating_sub(engine.clock().now()));
     }

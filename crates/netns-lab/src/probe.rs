@@ -324,6 +324,10 @@ fn exchange(
             Err(Errno::AGAIN | Errno::INTR) => {}
             Err(errno) => return refused(socket, errno, deadline),
         }
+        // However much comes that is no answer.
+        if deadline.is_over() {
+            return Ok(Verdict::Silent);
+        }
     }
 }
 

@@ -27,6 +27,11 @@ impl Deadline {
         Self(Instant::now() + time)
     }
 
+    /// Whether it has come.
+    pub(crate) fn is_over(self) -> bool {
+        Instant::now() >= self.0
+    }
+
     /// Waits until one of the events (or an error) happens; nothing means the time is over.
     pub(crate) fn wait(self, socket: impl AsFd, events: PollFlags) -> io::Result<PollFlags> {
         loop {

@@ -82,8 +82,13 @@ impl KproxyProgram {
                 }
                 let look = Instant::now() + Duration::from_secs(1);
                 match self.events.next_group(Some(look.min(deadline))) {
-                    Ok(_) | Err(EventError::Overrun) => {}
-                    Err(EventError::TimedOut) if Instant::now() < deadline => {}
+                    // However much happens meanwhile.
+                    Ok(_) | Err(EventError::Overrun | EventError::TimedOut)
+                        if Instant::now() < deadline => {}
+                    Ok(_) => bail!(
+                        "kproxy has not programmed the marker in {PATIENCE:?}\n{}",
+                        self.program.tail()?
+                    ),
                     Err(error) => bail!(
                         "kproxy has not programmed the marker: {error}\n{}",
                         self.program.tail()?

@@ -135,8 +135,13 @@ impl KubeProxy {
             // Now and then, to see whether it has ended.
             let look = Instant::now() + Duration::from_secs(1);
             match self.events.next_group(Some(look.min(deadline))) {
-                Ok(_) | Err(EventError::Overrun) => {}
-                Err(EventError::TimedOut) if Instant::now() < deadline => {}
+                // However much happens meanwhile.
+                Ok(_) | Err(EventError::Overrun | EventError::TimedOut)
+                    if Instant::now() < deadline => {}
+                Ok(_) => bail!(
+                    "kube-proxy has not programmed the marker in {PATIENCE:?}\n{}",
+                    self.program.tail()?
+                ),
                 Err(error) => bail!(
                     "kube-proxy has not programmed the marker: {error}\n{}",
                     self.program.tail()?
@@ -254,7 +259,9 @@ impl KubeProxy {
         let address: SocketAddr = METRICS.parse()?;
         let connected = std::thread::spawn(move || -> Result<_> {
             namespace.enter()?;
-            Ok(TcpStream::connect(address)?)
+            let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            Ok(stream)
         });
         let mut stream = connected
             .join()

@@ -12,6 +12,7 @@ mod observe;
 mod random;
 mod run;
 mod trial;
+mod watch;
 
 pub use campaign::{Campaign, scenario_files};
 pub use cluster::Cluster;

@@ -16,6 +16,7 @@ use super::{
     excuse::{Difference, Excuses},
     observe::Outcomes,
     trial::{Check, Trial, TrialStep},
+    watch::Watch,
 };
 use crate::{
     control_plane::{ControlPlane, KproxyProgram, KubeProxy, Settings},
@@ -30,6 +31,8 @@ const PATIENCE: [Duration; 3] = [
     Duration::from_secs(2),
     Duration::from_secs(4),
 ];
+/// How long a step may take; twenty times what one takes on a busy machine.
+const STEP: Duration = Duration::from_secs(600);
 /// How long a connection may take to be made or to echo.
 const CONNECTED: Duration = Duration::from_secs(5);
 
@@ -105,6 +108,8 @@ fn run_in(
     trial: &Trial,
     excuses: &Excuses,
 ) -> Result<Report> {
+    let doing = |what: &str| format!("{} ({}), {what}", trial.name, trial.family);
+    let watch = Watch::start(doing("to begin"), STEP)?;
     let folder = Folder::new()?;
     cluster.provide_node(trial)?;
     let (first, rest) = trial.steps.split_first().context("no steps")?;
@@ -134,14 +139,18 @@ fn run_in(
         kproxy,
         report: Report::default(),
     };
+    watch.next(doing(&first.about));
     running.step(first)?;
     for step in rest {
+        watch.next(doing(&step.about));
         cluster.apply(step)?;
         cluster.read_back(&folder)?;
         running.step(step)?;
     }
+    watch.next(doing("to end"));
     running.kube_proxy.check_counters()?;
-    Ok(running.report)
+    let Running { report, .. } = running;
+    Ok(report)
 }
 
 /// The proxy's configuration as kube-proxy's.

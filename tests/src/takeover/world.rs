@@ -268,9 +268,11 @@ impl Kproxy {
                 bail!("kproxy ended, {status}:\n{}", self.program.tail()?);
             }
             match self.events.next_group(Some(deadline)) {
-                Ok(_) | Err(EventError::Overrun) => {}
-                Err(error) => bail!(
-                    "{error}; still there: {}\n{}",
+                // However much happens meanwhile.
+                Ok(_) | Err(EventError::Overrun) if Instant::now() < deadline => {}
+                other => bail!(
+                    "{:?}; still there: {}\n{}",
+                    other.err(),
                     foreign.join(", "),
                     self.program.tail()?
                 ),
