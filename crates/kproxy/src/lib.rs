@@ -27,3 +27,4 @@ pub mod startup;
 pub mod statusz;
 mod timestamp;
 pub mod watch;
+mod yaml;

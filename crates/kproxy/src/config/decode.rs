@@ -5,12 +5,13 @@
 use core::fmt;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 use serde_saphyr::{DuplicateKeyPolicy, Spanned};
 use thiserror::Error;
 
 use super::{API_VERSION, Field, KIND, Kind, KubeProxyConfiguration, fields};
+use crate::yaml::whole_number;
 
 /// A file that was read.
 #[derive(Debug, Clone, PartialEq)]
@@ -107,18 +108,47 @@ pub fn decode(text: &str) -> Result<Decoded, DecodeError> {
 }
 
 fn parse(text: &str) -> Result<Tree, DecodeError> {
+    // Go's `unicode.IsSpace`, and so no byte order mark.
+    let is_json = text.trim_start().starts_with('{');
+    if is_json {
+        serde_json::from_str::<IgnoredAny>(text).map_err(|error| {
+            syntax(u64::try_from(error.line()).unwrap_or(1), &error.to_string())
+        })?;
+    }
+    if let Some(line) = incompatible_line(text) {
+        return Err(syntax(line, "found incompatible YAML document"));
+    }
     let mut options = serde_saphyr::Options::default();
     options.with_snippet = false;
     options.duplicate_keys = DuplicateKeyPolicy::PassThrough;
     options.legacy_octal_numbers = true;
     let first = first_document(text);
-    serde_saphyr::from_str_with_options(first, options).map_err(|error| {
-        let message = error.without_snippet().to_string();
-        let end = message.find(" at line ").unwrap_or(message.len());
-        DecodeError::Syntax {
-            line: error.location().map_or(1, |place| place.line()),
-            message: message.get(..end).unwrap_or_default().to_owned(),
-        }
+    let tree = serde_saphyr::from_str_with_options(first, options).map_err(|error| {
+        let line = error.location().map_or(1, |place| place.line());
+        syntax(line, &error.without_snippet().to_string())
+    })?;
+    Ok(if is_json {
+        tree
+    } else {
+        Tree::with_whole_numbers(tree)
+    })
+}
+
+/// An error of a parser, whose message may name the place, too.
+fn syntax(line: u64, message: &str) -> DecodeError {
+    let end = message.find(" at line ").unwrap_or(message.len());
+    DecodeError::Syntax {
+        line,
+        message: message.get(..end).unwrap_or_default().to_owned(),
+    }
+}
+
+/// The line that says that the first document is of another YAML than 1.1.
+fn incompatible_line(text: &str) -> Option<u64> {
+    let head = text.lines().take_while(|line| !line.starts_with("---"));
+    head.zip(1..).find_map(|(line, number)| {
+        let version = line.strip_prefix("%YAML")?.split_whitespace().next()?;
+        (version != "1.1").then_some(number)
     })
 }
 
@@ -184,9 +214,17 @@ fn object(
             (Some(field), Tree::Leaf(Value::Null)) if field.kind != Kind::Duration => continue,
             (Some(field), tree) => {
                 let mut value = whole(tree, strictness);
-                if let (Kind::Switches, Value::Object(switches)) = (field.kind, &mut value) {
-                    let unsaid = switches.values_mut().filter(|value| value.is_null());
-                    unsaid.for_each(|value| *value = false.into());
+                let nothing = |value: &&mut Value| value.is_null();
+                match (field.kind, &mut value) {
+                    (Kind::Switches, Value::Object(switches)) => {
+                        let unsaid = switches.values_mut().filter(nothing);
+                        unsaid.for_each(|value| *value = false.into());
+                    }
+                    (Kind::Texts, Value::Array(texts)) => {
+                        let unsaid = texts.iter_mut().filter(nothing);
+                        unsaid.for_each(|value| *value = "".into());
+                    }
+                    _ => {}
                 }
                 value
             }
@@ -257,6 +295,28 @@ struct Key {
     line: u64,
 }
 
+impl Tree {
+    /// Where a whole number is wanted, 14.0 and 1e1 are some.
+    fn with_whole_numbers(self) -> Self {
+        match self {
+            Self::Leaf(Value::Number(number)) => {
+                let whole = number.as_f64().filter(|_| number.is_f64());
+                let whole = whole.and_then(whole_number).map(Number::from);
+                Self::Leaf(Value::Number(whole.unwrap_or(number)))
+            }
+            Self::Leaf(other) => Self::Leaf(other),
+            Self::List(items) => {
+                Self::List(items.into_iter().map(Self::with_whole_numbers).collect())
+            }
+            Self::Object(entries) => {
+                let entries = entries.into_iter();
+                let entries = entries.map(|(key, tree)| (key, tree.with_whole_numbers()));
+                Self::Object(entries.collect())
+            }
+        }
+    }
+}
+
 impl<'de> Deserialize<'de> for Tree {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(TreeVisitor)
@@ -297,10 +357,7 @@ impl<'de> Visitor<'de> for TreeVisitor {
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<Tree, E> {
-        // Where a whole number is wanted, 14.0 and 1e1 are some.
-        let whole = format!("{value:.0}").parse::<i64>().ok();
-        let whole = whole.filter(|_| value.fract() == 0.0).map(Number::from);
-        let number = whole.or_else(|| Number::from_f64(value));
+        let number = Number::from_f64(value);
         Ok(Tree::Leaf(number.map_or(Value::Null, Value::Number)))
     }
 

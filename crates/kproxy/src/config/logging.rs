@@ -1,12 +1,11 @@
 //! `logging`, as k8s.io/component-base has it (logs/api/v1).
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use thiserror::Error;
 
-use super::GoDuration;
 use super::duration::text_or_nanoseconds;
 use super::field::{Field, Kind};
+use super::{GoDuration, Quantity};
 
 /// Feature gate of what is alpha in it.
 const ALPHA_GATE: &str = "LoggingAlphaOptions";
@@ -95,7 +94,7 @@ pub struct StreamOptions {
 impl Default for StreamOptions {
     fn default() -> Self {
         Self {
-            info_buffer_size: Quantity("0".to_owned()),
+            info_buffer_size: Quantity::ZERO,
             split_stream: false,
         }
     }
@@ -109,57 +108,6 @@ pub struct VmoduleItem {
     pub file_pattern: String,
     /// How much they log.
     pub verbosity: u32,
-}
-
-/// A number of bytes such as 512, 1k, 4Ki.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Value", into = "String")]
-pub struct Quantity(String);
-
-/// A text that is no quantity.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("unable to parse quantity {0:?}")]
-pub struct QuantityError(String);
-
-impl Quantity {
-    /// Is it nothing?
-    #[must_use]
-    pub fn is_zero(&self) -> bool {
-        self.0.starts_with('0')
-    }
-}
-
-impl core::str::FromStr for Quantity {
-    type Err = QuantityError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let end = text.find(|c: char| !c.is_ascii_digit());
-        let (digits, suffix) = text.split_at(end.unwrap_or(text.len()));
-        let known = [
-            "", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei",
-        ];
-        if digits.is_empty() || !known.contains(&suffix) {
-            return Err(QuantityError(text.to_owned()));
-        }
-        Ok(Self(text.to_owned()))
-    }
-}
-
-impl TryFrom<Value> for Quantity {
-    type Error = QuantityError;
-
-    fn try_from(value: Value) -> Result<Self, Self::Error> {
-        match value {
-            Value::String(text) => text.parse(),
-            other => other.to_string().parse(),
-        }
-    }
-}
-
-impl From<Quantity> for String {
-    fn from(quantity: Quantity) -> Self {
-        quantity.0
-    }
 }
 
 /// What is wrong with it, in component-base's words.

@@ -25,6 +25,7 @@ mod ipvs;
 mod logging;
 mod mode;
 mod nftables;
+mod quantity;
 mod settings;
 mod validation;
 mod warnings;
@@ -43,11 +44,10 @@ pub use flags::{Complete, ConfigError, FLAGS, Flag, FlagError, FlagKind, Given, 
 pub use invalid::{FieldError, Invalid};
 pub use iptables::Iptables;
 pub use ipvs::Ipvs;
-pub use logging::{
-    FormatOptions, Logging, LoggingError, Quantity, QuantityError, StreamOptions, VmoduleItem,
-};
+pub use logging::{FormatOptions, Logging, LoggingError, StreamOptions, VmoduleItem};
 pub use mode::Mode;
 pub use nftables::Nftables;
+pub use quantity::{Quantity, QuantityError};
 pub use settings::localhost_node_ports;
 pub use winkernel::Winkernel;
 

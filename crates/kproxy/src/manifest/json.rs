@@ -12,11 +12,11 @@ use serde_json::error::Category;
 
 use super::document::{Object, ObjectSeed, Probe};
 use super::stream::{Cut, Window};
-use super::{Fault, Position, Sink};
+use super::{Fault, Next, Position, Sink};
 use crate::api::Kind;
 
-/// Reads all documents.
-pub(super) fn read(window: &mut Window<impl Read>, sink: &mut impl Sink) {
+/// Reads all documents, up to one that is YAML, behind `---`: the mark is there then.
+pub(super) fn read(window: &mut Window<impl Read>, sink: &mut impl Sink) -> Option<Next> {
     let mut document = 1;
     loop {
         let at = Position {
@@ -24,11 +24,29 @@ pub(super) fn read(window: &mut Window<impl Read>, sink: &mut impl Sink) {
             item: None,
         };
         match self::document(window, at, Depth::Top, sink) {
-            Ok(true) => document += 1,
-            Ok(false) => return,
-            Err(stop) => return sink.fault(at, stop.fault(window.line())),
+            Ok(Found::Document) => document += 1,
+            Ok(Found::Nothing) => return None,
+            Ok(Found::Yaml) => {
+                let line = window.mark_line();
+                return Some(Next { document, line });
+            }
+            Err(stop) => {
+                sink.fault(at, stop.fault(window.line()));
+                return None;
+            }
         }
     }
+}
+
+/// What is next in a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Found {
+    /// A document, which was read.
+    Document,
+    /// The end.
+    Nothing,
+    /// What is no JSON, behind the mark of a document's beginning.
+    Yaml,
 }
 
 /// Where in a document we are: a list may hold lists, as `kubectl` accepts it, but no deeper ones.
@@ -61,19 +79,27 @@ impl<T: Into<Cut>> From<T> for Stop {
     }
 }
 
-/// Reads a document; `false` if there is none.
+/// Reads a document if there is one.
 fn document(
     window: &mut Window<impl Read>,
     at: Position,
     depth: Depth,
     sink: &mut impl Sink,
-) -> Result<bool, Stop> {
+) -> Result<Found, Stop> {
     if depth == Depth::Top && window.peek()? == Some(b'-') {
         // Between documents, where a YAML parser accepts it.
+        window.set_mark();
         window.skip_prefix(b"---")?;
+        if window.marked().is_empty() {
+            return Err(Stop::Expected("an object"));
+        }
+        if window.peek()?.is_some_and(|byte| byte != b'{') {
+            window.back();
+            return Ok(Found::Yaml);
+        }
     }
     match window.peek()? {
-        None => return Ok(false),
+        None => return Ok(Found::Nothing),
         Some(b'{') => {}
         Some(_) => return Err(Stop::Expected("an object")),
     }
@@ -112,7 +138,7 @@ fn document(
             object(text, &mut ItemsKind::Known(None), at, depth, sink);
         }
     }
-    Ok(true)
+    Ok(Found::Document)
 }
 
 /// Takes a field's name and colon; whether it is `items`.

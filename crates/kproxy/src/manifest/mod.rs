@@ -22,6 +22,8 @@ use std::io::{self, Read};
 
 use stream::Window;
 
+use crate::yaml::Utf16;
+
 /// What a manifest's text turns into.
 pub(crate) trait Sink {
     /// An object of one of our kinds, or another.
@@ -39,29 +41,34 @@ pub(crate) struct Length {
     pub(crate) blank: bool,
 }
 
+/// Where a text goes on.
+#[derive(Debug, Clone, Copy)]
+struct Next {
+    /// Number of the next document.
+    document: usize,
+    /// Line that it begins on.
+    line: usize,
+}
+
+impl Next {
+    const FIRST: Self = Self {
+        document: 1,
+        line: 1,
+    };
+}
+
 /// Reads all documents of a text and returns its length. JSON, told by its first characters, is read
-/// piece by piece, YAML as a whole. UTF-16 is told by its byte order mark.
+/// piece by piece, YAML, which may follow it, as a whole. UTF-16 is told by its byte order mark.
 ///
 /// # Errors
 /// Of the first read; later ones are told to `sink`.
 pub(crate) fn read(reader: impl Read, sink: &mut impl Sink) -> io::Result<Length> {
-    /// Byte order marks.
-    const UTF_16: [[u8; 2]; 2] = [[0xff, 0xfe], [0xfe, 0xff]];
     let mut window = Window::new(reader);
-    for mark in UTF_16 {
-        window.skip_prefix(&mark)?;
+    for order in Utf16::ALL {
+        window.skip_prefix(&order.mark())?;
         if !window.marked().is_empty() {
             window.set_mark();
-            let text = window.into_rest()?;
-            let unit = if mark[0] == 0xff {
-                u16::from_le_bytes
-            } else {
-                u16::from_be_bytes
-            };
-            let units = text.as_chunks().0.iter().map(|bytes| unit(*bytes));
-            let text: String = char::decode_utf16(units)
-                .map(|it| it.unwrap_or(char::REPLACEMENT_CHARACTER))
-                .collect();
+            let text = order.decode(&window.take_rest()?);
             return read(text.as_bytes(), sink);
         }
     }
@@ -73,19 +80,23 @@ pub(crate) fn read(reader: impl Read, sink: &mut impl Sink) -> io::Result<Length
     let is_json = first == Some(b'{') && matches!(window.peek()?, None | Some(b'"' | b'}'));
     window.back();
     if is_json {
-        json::read(&mut window, sink);
+        if let Some(next) = json::read(&mut window, sink) {
+            yaml::read(&window.take_rest()?, next, sink);
+        }
         return Ok(Length {
             bytes: window.bytes(),
             blank: false,
         });
     }
-    let text = window.into_rest()?;
-    yaml::read(&text, sink);
+    let text = window.take_rest()?;
+    yaml::read(&text, Next::FIRST, sink);
     Ok(Length {
         bytes: u64::try_from(text.len()).unwrap_or(u64::MAX),
         blank: first.is_none(),
     })
 }
 
+#[cfg(test)]
+mod spellings;
 #[cfg(test)]
 mod tests;

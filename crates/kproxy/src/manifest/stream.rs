@@ -88,11 +88,13 @@ impl<R: Read> Window<R> {
     }
 
     /// Everything from the mark to the end of the text.
-    pub(super) fn into_rest(mut self) -> io::Result<Vec<u8>> {
-        self.buffer.drain(..self.mark);
-        let read = self.reader.read_to_end(&mut self.buffer)?;
+    pub(super) fn take_rest(&mut self) -> io::Result<Vec<u8>> {
+        let mut rest = self.buffer.split_off(self.mark);
+        self.next = self.mark;
+        let read = self.reader.read_to_end(&mut rest)?;
         self.bytes += u64::try_from(read).unwrap_or(u64::MAX);
-        Ok(self.buffer)
+        self.ended = true;
+        Ok(rest)
     }
 
     /// The next byte that is no blank, without taking it; `None` at the end.

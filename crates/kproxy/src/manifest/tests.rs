@@ -8,7 +8,7 @@ use svc_planner::object::Change;
 use super::{Input, Source};
 
 /// Names of what is read from `text`, and the complaints about it.
-fn read(name: &str, text: &str) -> (Vec<String>, Vec<String>) {
+pub(super) fn read(name: &str, text: &str) -> (Vec<String>, Vec<String>) {
     let mut source = Source::new("n1");
     let mut changes = Vec::new();
     source.load_text(name, text.to_owned(), |change| {

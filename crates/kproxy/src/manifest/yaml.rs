@@ -8,14 +8,16 @@ use serde_json::{Map, Value};
 
 use super::document::{Object, ObjectSeed};
 use super::json::{TOO_DEEP, shape_fault, stopped};
-use super::{Fault, Position, Sink};
+use super::{Fault, Next, Position, Sink};
 use crate::api::{Kind, Text};
+use crate::yaml::with_whole_numbers;
 
-/// Reads all documents of `text`.
-pub(super) fn read(text: &[u8], sink: &mut impl Sink) {
+/// Reads all documents of `text`, whose first one is `next` of a file.
+pub(super) fn read(text: &[u8], next: Next, sink: &mut impl Sink) {
     for (document, (line, part)) in documents(text).enumerate() {
+        let line = next.line - 1 + line;
         let at = Position {
-            document: document + 1,
+            document: next.document + document,
             item: None,
         };
         let part = match core::str::from_utf8(part) {
@@ -110,6 +112,7 @@ fn documents(text: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
 fn options(len: usize) -> serde_saphyr::Options {
     let mut options = serde_saphyr::Options::default();
     options.with_snippet = false;
+    options.legacy_octal_numbers = true;
     if let Some(budget) = &mut options.budget {
         budget.max_events = budget.max_events.max(len.saturating_mul(2));
         budget.max_nodes = budget.max_nodes.max(len.saturating_mul(2));
@@ -129,7 +132,7 @@ impl<'de, S: Sink> DeserializeSeed<'de> for YamlDocument<'_, S> {
     type Value = Option<Value>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_map(self)
+        deserializer.deserialize_option(self)
     }
 }
 
@@ -138,6 +141,19 @@ impl<'de, S: Sink> Visitor<'de> for YamlDocument<'_, S> {
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
+    }
+
+    /// As a document without anything in it.
+    fn visit_unit<E: serde::de::Error>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_none<E: serde::de::Error>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_map(self)
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Self::Value, A::Error> {
@@ -251,6 +267,9 @@ fn object(value: &Value, kind: Option<Kind>, at: Position, line: usize, sink: &m
         ),
         Ok(object) => sink.object(at, object),
         Err(error) => {
+            if let Some(value) = with_whole_numbers(value) {
+                return object(&value, kind, at, line, sink);
+            }
             let is_object = value.is_object();
             let probe = is_object.then(|| serde::Deserialize::deserialize(value).ok());
             let probe = probe.flatten();

@@ -11,3 +11,4 @@ mod files;
 mod flags;
 mod oracle;
 mod reference;
+mod spellings;

@@ -68,6 +68,11 @@ impl Pair {
 
     /// What the real one and ours make of a file and arguments.
     pub(crate) fn file(&self, text: &str, args: &[&str]) -> [Outcome; 2] {
+        self.bytes(text.as_bytes(), args)
+    }
+
+    /// The same of a file in any encoding.
+    pub(crate) fn bytes(&self, text: &[u8], args: &[&str]) -> [Outcome; 2] {
         let file = self.folder.path().join("config.conf");
         fs::write(&file, text).unwrap();
         let config = format!("--config={}", file.display());

@@ -8,6 +8,7 @@ mod value;
 pub use table::{FLAGS, Flag, Target};
 pub use value::FlagKind;
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
@@ -18,6 +19,7 @@ use super::{
     DecodeError, GoDuration, Invalid, KubeProxyConfiguration, LoggingError, Mode, Standing,
     Strictness, address, decode, warnings,
 };
+use crate::yaml;
 
 /// Flags that were given.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -62,7 +64,7 @@ pub enum ConfigError {
         /// Which.
         file: PathBuf,
         /// Why not.
-        error: std::io::Error,
+        error: io::Error,
     },
     /// Its text.
     #[error("failed complete: {}: failed to decode: {error}", file.display())]
@@ -199,7 +201,11 @@ impl Given {
         strict: bool,
         found: &mut Vec<String>,
     ) -> Result<KubeProxyConfiguration, ConfigError> {
-        let text = std::fs::read_to_string(file).map_err(|error| ConfigError::Read {
+        let text = std::fs::read(file).and_then(|bytes| {
+            let text = yaml::text(bytes);
+            text.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+        });
+        let text = text.map_err(|error| ConfigError::Read {
             file: file.to_owned(),
             error,
         })?;
