@@ -49,8 +49,21 @@ fn write_cluster(sandbox: &Sandbox) {
         "metadata": {"name": "kubernetes"}, "spec": {"cidrs": ["10.96.0.0/16", "fd00:96::/112"]}
     });
     let idle = service("idle", "10.96.0.99");
+    let through = service("through", "10.96.0.30");
+    let mut through_slice = slice("through", &["10.96.0.20"]);
+    through_slice["ports"][0]["port"] = json!(80);
     let all = [
-        node, web, web_slice, far, far_slice, six, six_slice, cidrs, idle,
+        node,
+        web,
+        web_slice,
+        far,
+        far_slice,
+        six,
+        six_slice,
+        cidrs,
+        idle,
+        through,
+        through_slice,
     ];
     sandbox.write_json("all.json", &all);
 }
@@ -78,7 +91,7 @@ fn planned_and_live_agree() {
     sandboxed(|sandbox| {
         write_cluster(&sandbox);
         sandbox.apply(&["--node-name=node-a", PODS, "--wait-deferred"]);
-        let cases: [(&str, &str, i32, &str); 12] = [
+        let cases: [(&str, &str, i32, &str); 13] = [
             (
                 "10.244.0.9",
                 "10.96.0.10:80/tcp",
@@ -98,6 +111,13 @@ fn planned_and_live_agree() {
                 "10.96.0.20:80",
                 6,
                 "internalTrafficPolicy of Service default/far",
+            ),
+            (
+                "10.244.0.9",
+                "10.96.0.30:80",
+                6,
+                "endpoint 10.96.0.20:80 is itself a ClusterIP of Service default/far:http/TCP: \
+                 internalTrafficPolicy is Local",
             ),
             (
                 "10.244.0.9",

@@ -18,6 +18,8 @@ use super::file::SourceSeen;
 pub enum Expected {
     /// An ICMP port unreachable of the node.
     Rejected,
+    /// The same after translation: as it comes back, it is the Service's that was sent to.
+    RejectedTranslated,
     /// Nothing.
     Dropped,
     /// Forwarded as it was.
@@ -53,6 +55,7 @@ impl TryFrom<Written> for Expected {
         Ok(match written {
             Written::Word(word) => match word.as_str() {
                 "rejected" => Self::Rejected,
+                "rejected-translated" => Self::RejectedTranslated,
                 "dropped" => Self::Dropped,
                 "untouched" => Self::Untouched,
                 "reset" => Self::Reset,
@@ -149,6 +152,12 @@ impl Surroundings<'_> {
             match (expected, verdict) {
                 (Expected::Rejected, Verdict::Rejected { from, at_send }) => {
                     self.judge_reject(target, *from, *at_send)?;
+                }
+                (Expected::RejectedTranslated, Verdict::Rejected { from, at_send }) => {
+                    ensure!(
+                        *at_send == self.at_send(target) && *from == Some(target.to.ip()),
+                        "rejected by {from:?}, at send: {at_send}"
+                    );
                 }
                 (Expected::Dropped, Verdict::Silent) if !self.at_send(target) => {}
                 (Expected::Dropped, Verdict::NotPermitted) if self.at_send(target) => {}
@@ -275,6 +284,10 @@ mod tests {
         judge("c", to, &Expected::Rejected, &[of("192.168.0.2", false)]).unwrap();
         judge("c", to, &Expected::Rejected, &[of("172.30.0.41", false)]).unwrap_err();
         judge("c", to, &Expected::Rejected, &[Verdict::Silent]).unwrap_err();
+        let translated = Expected::RejectedTranslated;
+        judge("c", to, &translated, &[of("172.30.0.41", false)]).unwrap();
+        judge("c", to, &translated, &[of("192.168.0.2", false)]).unwrap_err();
+        judge("node", to, &translated, &[of("172.30.0.41", false)]).unwrap_err();
         judge("c", to, &Expected::Dropped, &[of("192.168.0.2", false)]).unwrap_err();
         judge("c", to, &Expected::Dropped, &[Verdict::Silent]).unwrap();
         judge("node", to, &Expected::Rejected, &[of("192.168.0.2", true)]).unwrap();

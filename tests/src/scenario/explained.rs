@@ -7,7 +7,7 @@ use anyhow::{Result, bail, ensure};
 use kproxy::explain::{
     Decision, Explanation, Known, LiveState, Objects, Question, StateSource, explain,
 };
-use netns_lab::{Topology, Transport};
+use netns_lab::{SINK, Topology, Transport};
 use nft_batch::Connection;
 use svc_planner::fake::Host;
 use svc_planner::object::Protocol;
@@ -57,21 +57,26 @@ pub(super) fn judge(topology: &Topology, case: &Case) -> Result<()> {
 
 fn compare(topology: &Topology, case: &Case, said: &Explanation) -> Result<()> {
     let expected = match &case.expect {
-        Expected::Rejected => Decision::Rejected,
+        Expected::Rejected | Expected::RejectedTranslated => Decision::Rejected,
         Expected::Dropped => Decision::Dropped,
         Expected::Untouched => Decision::Untouched,
         // Nothing listens there, translated or not.
         Expected::Reset => return Ok(()),
         Expected::Endpoints(endpoints) => {
+            let told: BTreeSet<_> = said.endpoints.iter().map(|it| it.endpoint).collect();
             let mut wanted = BTreeSet::new();
             for (host, port) in endpoints {
+                // It answers for every address.
+                if host == SINK {
+                    wanted.extend(told.iter().filter(|it| it.port() == *port));
+                    continue;
+                }
                 let addresses = match host.as_str() {
                     "node" => topology.node_addresses(),
                     host => topology.host(host)?.addresses(),
                 };
                 wanted.extend(addresses.iter().map(|it| SocketAddr::new(*it, *port)));
             }
-            let told: BTreeSet<_> = said.endpoints.iter().map(|it| it.endpoint).collect();
             wanted.retain(|it| it.is_ipv4() == case.to.to.is_ipv4());
             // Not through a Service.
             if wanted.contains(&case.to.to) && told.is_empty() {

@@ -17,6 +17,7 @@ mod planned;
 mod reason;
 mod source;
 mod text;
+mod twice;
 
 pub use decide::{Known, explain};
 pub use live::{LiveError, LiveState};

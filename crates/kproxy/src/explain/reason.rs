@@ -9,7 +9,7 @@ use svc_planner::report::Reason;
 
 use super::decide::{Hit, Known};
 use super::objects::Holder;
-use super::{Decision, FrontendKind, Question};
+use super::{Decision, FrontendKind, Question, twice};
 use crate::lower::base_name;
 
 /// Why.
@@ -88,6 +88,9 @@ fn stopped(
     let Some((chain, rule)) = last else {
         return "no rule says why".to_owned();
     };
+    if let Some(endpoint) = twice::endpoint(outcome) {
+        return twice::stopped(endpoint, question.protocol, deciding_set(rule), known);
+    }
     let to = question.to.ip();
     let at_loopback = |it: &Statement| matches!(it, Statement::Daddr { invert: false, .. });
     if to.is_loopback() && rule.statements.iter().any(at_loopback) {

@@ -287,7 +287,7 @@ impl Walk<'_> {
         for statement in &rule.statements {
             let matched = match statement {
                 Statement::CtStateNew => true,
-                Statement::CtStatusDnat => self.translated.is_some(),
+                Statement::CtStatusDnat => self.is_dnat(),
                 Statement::Saddr { prefix, invert } => {
                     prefix.contains(&self.packet.saddr) != *invert
                 }
@@ -381,6 +381,17 @@ impl Walk<'_> {
             }
         }
         End::Through
+    }
+
+    /// A translation to what it was is none: `nf_nat_setup_info` compares the tuples.
+    fn is_dnat(&self) -> bool {
+        let sent_to = match self.packet.transport {
+            Transport::Ports { destination, .. } => Some(destination),
+            Transport::Other(_) => None,
+        };
+        self.translated.is_some_and(|to| {
+            to.address != self.packet.daddr || sent_to.is_some_and(|port| port != to.port)
+        })
     }
 
     /// Locally generated packets have no input interface.

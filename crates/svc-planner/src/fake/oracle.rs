@@ -4,6 +4,7 @@
 //! Sources: the Service API's documentation, kube-proxy's nftables mode as observed.
 
 mod endpoints;
+mod translated;
 
 use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
@@ -181,17 +182,27 @@ impl Oracle {
             .owner(&packet.daddr, protocol, port)
             .into_iter()
             .collect();
-        if self.serves_node_ports(&packet.daddr, host) {
-            let by_node_port = self
-                .claimants(protocol)
-                .filter(|(_, service_port)| service_port.node_port == port && port != 0)
-                .min_by_key(|(service, port)| precedence(service, port));
-            found.extend(by_node_port.map(|(service, port)| (service, port, Way::External)));
-        }
+        let by_node_port = self.node_port_owner(&packet.daddr, host, protocol, port);
+        found.extend(by_node_port.map(|(service, port)| (service, port, Way::External)));
         found
             .into_iter()
             .map(|(s, p, way)| self.fate(packet, host, s, p, way))
             .collect()
+    }
+
+    /// The Service port whose node port is served at an address.
+    fn node_port_owner(
+        &self,
+        address: &IpAddr,
+        host: &Host,
+        protocol: Protocol,
+        number: u16,
+    ) -> Option<(&Service, &ServicePort)> {
+        let claims = self.claimants(protocol);
+        claims
+            .filter(|(_, port)| port.node_port == number && number != 0)
+            .filter(|_| self.serves_node_ports(address, host))
+            .min_by_key(|(service, port)| precedence(service, port))
     }
 
     /// The Service port that an address, protocol and port belong to.
@@ -296,6 +307,9 @@ impl Oracle {
                      endpoint,
                      on_this_node,
                  }| {
+                    if let Some(verdict) = self.stopped(packet, host, endpoint) {
+                        return verdict;
+                    }
                     let hairpin = packet.saddr == endpoint.address && *on_this_node;
                     // What arrives and stays here does not pass the postrouting hook.
                     let stays = packet.origin != Origin::Local && host.is_local(&endpoint.address);

@@ -82,9 +82,18 @@ impl Shape {
         Some(sticky.seconds)
     }
 
+    /// Do its frontends need an endpoint on this node, and have none?
+    pub(crate) const fn is_unserved(self) -> bool {
+        match self.kind {
+            Kind::Drop => true,
+            Kind::ExternalLocal => self.slots == 0,
+            Kind::Internal | Kind::External | Kind::Shortcut => false,
+        }
+    }
+
     /// One of few that are much like it.
     pub(crate) fn coarse(self) -> Self {
-        let slots = self.slots.clamp(1, SMALL);
+        let slots = self.slots.min(SMALL);
         let sticky = self.sticky.map(|sticky| Stickiness {
             seconds: if sticky.seconds <= DEFAULT {
                 DEFAULT
@@ -94,7 +103,7 @@ impl Shape {
             ..sticky
         });
         Self {
-            slots: 1 << slots.ilog2(),
+            slots: slots.checked_ilog2().map_or(0, |bits| 1 << bits),
             sticky,
             ..self
         }

@@ -77,7 +77,7 @@ const BASE_CHAINS: [(&str, ChainKind, Hook, i32, &[&str]); 8] = [
 ];
 
 /// Regular chains besides those of classes.
-const CHECKS: [&str; 7] = [
+const CHECKS: [&str; 8] = [
     "services",
     "masquerading",
     "service-endpoints-check",
@@ -85,10 +85,14 @@ const CHECKS: [&str; 7] = [
     "cluster-ips-check",
     "firewall-check",
     FIREWALL_SOURCE,
+    FRONTEND_CLASS,
 ];
 
 /// Where connections go that only some sources may make.
 const FIREWALL_SOURCE: &str = "firewall-source";
+
+/// Where connections go that have been translated, to what is a frontend itself.
+const FRONTEND_CLASS: &str = "frontend-class-check";
 
 /// Does a chain judge packets before they are translated?
 pub(crate) fn is_firewall(chain: &str) -> bool {
@@ -201,17 +205,14 @@ impl Layout<'_> {
     /// First frontends with an address, then node ports.
     fn services(&self, rules: &mut Vec<Rule>) {
         let by_address = vec![
-            Statement::ScratchFromMap {
-                key: vec![Field::Daddr, Field::L4Proto, Field::Dport],
-                map: self.name(SetId::Services),
-            },
+            self.scratch_from(
+                vec![Field::Daddr, Field::L4Proto, Field::Dport],
+                SetId::Services,
+            ),
             self.dispatch(SetId::Dispatch),
         ];
         let mut by_port = self.node_port_match();
-        by_port.push(Statement::ScratchFromMap {
-            key: vec![Field::L4Proto, Field::Dport],
-            map: self.name(SetId::NodePorts),
-        });
+        by_port.push(self.scratch_from(vec![Field::L4Proto, Field::Dport], SetId::NodePorts));
         by_port.push(self.dispatch(SetId::Dispatch));
         for _ in 0..=u8::from(self.settings.repeat_lookup) {
             rules.push(rule("services", by_address.clone()));
@@ -226,24 +227,56 @@ impl Layout<'_> {
         rules.push(rule(
             "service-endpoints-check",
             vec![
-                self.in_set(frontend, SetId::RejectServices, false),
+                self.in_set(frontend.clone(), SetId::RejectServices, false),
                 Statement::Reject,
+            ],
+        ));
+        // Nothing is translated twice. What is not translated at all was dropped by its class.
+        rules.push(rule(
+            "service-endpoints-check",
+            vec![
+                Statement::CtStatusDnat,
+                self.scratch_from(frontend, SetId::Services),
+                Statement::Goto(FRONTEND_CLASS.into()),
             ],
         ));
         self.localhost_node_ports(rules);
         let node_port = vec![Field::L4Proto, Field::Dport];
+        let served = || {
+            if self.settings.all_addresses {
+                self.not_loopback()
+            } else {
+                self.in_set(vec![Field::Daddr], SetId::NodePortIps, false)
+            }
+        };
         rules.push(rule(
             "nodeport-endpoints-check",
             vec![
-                if self.settings.all_addresses {
-                    self.not_loopback()
-                } else {
-                    self.in_set(vec![Field::Daddr], SetId::NodePortIps, false)
-                },
-                self.in_set(node_port, SetId::RejectNodePorts, false),
+                served(),
+                self.in_set(node_port.clone(), SetId::RejectNodePorts, false),
                 Statement::Reject,
             ],
         ));
+        rules.push(rule(
+            "nodeport-endpoints-check",
+            vec![
+                Statement::CtStatusDnat,
+                served(),
+                self.scratch_from(node_port, SetId::NodePorts),
+                Statement::Goto(FRONTEND_CLASS.into()),
+            ],
+        ));
+        let class = Field::Scratch {
+            mask: Route::CLASS_MASK,
+        };
+        rules.push(rule(
+            FRONTEND_CLASS,
+            vec![
+                self.in_set(vec![class], SetId::DropClasses, false),
+                Statement::Drop,
+            ],
+        ));
+        rules.push(rule(FRONTEND_CLASS, vec![Statement::ScratchReset]));
         rules.push(rule(
             "cluster-ips-check",
             vec![
@@ -266,10 +299,7 @@ impl Layout<'_> {
             let here = [Statement::L4Proto(*protocol), self.loopback(false)];
             let key = || vec![Field::L4Proto, Field::Dport];
             let served = [
-                Statement::ScratchFromMap {
-                    key: key(),
-                    map: self.name(SetId::NodePorts),
-                },
+                self.scratch_from(key(), SetId::NodePorts),
                 Statement::ScratchReset,
             ];
             let unserved = [self.in_set(key(), SetId::RejectNodePorts, false)];
@@ -284,10 +314,10 @@ impl Layout<'_> {
     /// Who is not in the list of the address is dropped, before anything is translated.
     fn firewall(&self, rules: &mut Vec<Rule>) {
         let restricted = vec![
-            Statement::ScratchFromMap {
-                key: vec![Field::Daddr, Field::L4Proto, Field::Dport],
-                map: self.name(SetId::Firewall),
-            },
+            self.scratch_from(
+                vec![Field::Daddr, Field::L4Proto, Field::Dport],
+                SetId::Firewall,
+            ),
             Statement::Goto(FIREWALL_SOURCE.into()),
         ];
         for _ in 0..=u8::from(self.settings.repeat_lookup) {
@@ -341,10 +371,8 @@ impl Layout<'_> {
             let bits = NODE_PORT_SHORTCUT;
             statements.push(Statement::ScratchOr { bits });
         }
-        statements.push(Statement::ScratchFromMap {
-            key: vec![Field::Scratch { mask: u32::MAX }],
-            map: self.name(SetId::Shortcuts),
-        });
+        let whole = Field::Scratch { mask: u32::MAX };
+        statements.push(self.scratch_from(vec![whole], SetId::Shortcuts));
         statements.push(self.dispatch(SetId::ShortcutDispatch));
         statements
     }
@@ -388,6 +416,13 @@ impl Layout<'_> {
             key,
             set: self.name(set),
             invert,
+        }
+    }
+
+    fn scratch_from(&self, key: Vec<Field>, map: SetId) -> Statement {
+        Statement::ScratchFromMap {
+            key,
+            map: self.name(map),
         }
     }
 

@@ -46,12 +46,14 @@ pub(crate) enum SetId {
     Firewall,
     /// List and source.
     SourceRanges,
+    /// Classes of frontends without an endpoint on this node that need one.
+    DropClasses,
     /// One row that names the state the table is in.
     State,
 }
 
 /// Number of sets.
-pub(crate) const SETS: usize = 19;
+pub(crate) const SETS: usize = 20;
 
 impl SetId {
     pub(crate) const ALL: [Self; SETS] = [
@@ -73,6 +75,7 @@ impl SetId {
         Self::Hairpins,
         Self::Firewall,
         Self::SourceRanges,
+        Self::DropClasses,
         Self::State,
     ];
 
@@ -105,6 +108,7 @@ impl SetId {
             Self::Hairpins => "hairpin-connections",
             Self::Firewall => "firewall",
             Self::SourceRanges => "source-ranges",
+            Self::DropClasses => "drop-classes",
             Self::State => "state",
         }
     }
@@ -113,7 +117,7 @@ impl SetId {
         match self {
             Self::Services | Self::RejectServices | Self::Firewall => KeyType::Frontend,
             Self::NodePorts | Self::RejectNodePorts => KeyType::NodePort,
-            Self::Dispatch | Self::ShortcutDispatch => KeyType::Class,
+            Self::Dispatch | Self::ShortcutDispatch | Self::DropClasses => KeyType::Class,
             Self::Endpoints | Self::StickySlots => KeyType::Slot,
             Self::ClientAffinity => KeyType::Client,
             Self::StickyEndpoints | Self::ChosenEndpoints => KeyType::EndpointId,

@@ -245,6 +245,7 @@ impl Planner {
             SetId::ClusterIps => self.model.cluster_ips.arena.end(),
             SetId::Dispatch
             | SetId::ShortcutDispatch
+            | SetId::DropClasses
             | SetId::NodePortIps
             | SetId::Hairpins
             | SetId::State => 1,
@@ -306,7 +307,7 @@ impl Planner {
                     shown.push(Key::Address(ip.address.ip(family)), Datum::None);
                 }
             }
-            SetId::Dispatch | SetId::ShortcutDispatch => {
+            SetId::Dispatch | SetId::ShortcutDispatch | SetId::DropClasses => {
                 for (number, _) in self.kernel.classes.iter() {
                     if let Some(datum) = self.class_row(id, number) {
                         shown.push(class_key(number), datum);
@@ -366,7 +367,7 @@ impl Planner {
                     port,
                 })
             }
-            (SetId::Dispatch | SetId::ShortcutDispatch, Key::Class(class)) => {
+            (SetId::Dispatch | SetId::ShortcutDispatch | SetId::DropClasses, Key::Class(class)) => {
                 let exact = class & Route::GROUP_MASK == 0;
                 let number = class >> Route::GROUP_BITS;
                 let row = exact.then(|| self.class_row(id, number)).flatten();
@@ -429,8 +430,15 @@ impl Planner {
 
     fn class_row(&self, id: SetId, number: u32) -> Option<Datum> {
         let class = self.kernel.classes.at(number)?;
-        let has_row = matches!(class.state, State::Ready(_)) && row_set(class.shape) == id;
-        has_row.then(|| Datum::Goto(class.shape.chain(self.kernel.chain_suffix)))
+        let shape = class.shape;
+        if !matches!(class.state, State::Ready(_)) {
+            return None;
+        }
+        match id {
+            SetId::DropClasses => shape.is_unserved().then_some(Datum::None),
+            id if id == row_set(shape) => Some(Datum::Goto(shape.chain(self.kernel.chain_suffix))),
+            _ => None,
+        }
     }
 }
 

@@ -26,7 +26,7 @@ use crate::planning::takeover::Leftovers;
 use crate::report::PortName;
 
 /// Changes with what the rules say or what rows mean.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 
 /// State of a [`Planner`] between two transactions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

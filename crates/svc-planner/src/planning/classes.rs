@@ -119,6 +119,9 @@ impl Work<'_> {
     /// Deletes the row of a class that has been out of use for long.
     pub(super) fn delete_class_row(&mut self, number: u32, shape: Shape) {
         self.draft.delete(row_set(shape), 0, class_key(number));
+        if shape.is_unserved() {
+            self.draft.delete(SetId::DropClasses, 0, class_key(number));
+        }
         self.edit_class(number, |class| {
             class.state = State::Rowless;
             class.since = PENDING;
@@ -185,6 +188,10 @@ impl Work<'_> {
         let chain = shape.chain(self.kernel.chain_suffix);
         self.draft
             .add(row_set(shape), 0, class_key(number), Datum::Goto(chain));
+        if shape.is_unserved() {
+            self.draft
+                .add(SetId::DropClasses, 0, class_key(number), Datum::None);
+        }
         self.draft.created_classes.push(number);
     }
 }

@@ -268,6 +268,101 @@ fn slice(family: Family) -> impl Strategy<Value = EndpointSlice> {
     )
 }
 
+/// A Service, and another one whose endpoints are the addresses and node ports of the first.
+pub(crate) fn frontends_as_endpoints(family: Family) -> impl Strategy<Value = Vec<Change>> {
+    let picks = vec((any::<bool>(), any::<prop::sample::Index>()), PORTS.len());
+    let behind = (vec(endpoint(family), 1..4), any::<[bool; 2]>());
+    (service(family), behind, picks).prop_map(move |(mut target, behind, picks)| {
+        (target.name, target.created) = (name("svc", 0), Some(0));
+        let (mut endpoints, [policy_local, elsewhere]) = behind;
+        if policy_local {
+            let local = TrafficPolicy::Local;
+            (target.internal_policy, target.external_policy) = (local, local);
+        }
+        if elsewhere {
+            endpoints.retain(|endpoint| endpoint.node.as_deref() != Some(HERE));
+        }
+        let behind = EndpointSlice {
+            name: name("slice", 0),
+            service: target.name.name.clone(),
+            triggers: Default::default(),
+            ports: target
+                .ports
+                .iter()
+                .map(|port| slice_port(port, 8080))
+                .collect(),
+            endpoints,
+        };
+        let through = Service {
+            name: name("through", 0),
+            external_ips: Default::default(),
+            load_balancer_ips: Default::default(),
+            source_ranges: Default::default(),
+            cluster_ips: [address(family, CLUSTER_NET, 8)].into_iter().collect(),
+            internal_policy: TrafficPolicy::Cluster,
+            affinity: None,
+            ports: target
+                .ports
+                .iter()
+                .cloned()
+                .map(without_node_port)
+                .collect(),
+            ..target.clone()
+        };
+        let addresses = target.cluster_ips.iter().chain(&target.external_ips);
+        let addresses = addresses.chain(&target.load_balancer_ips);
+        let addresses: Vec<IpAddr> = addresses.copied().collect();
+        let slices = target
+            .ports
+            .iter()
+            .zip(&picks)
+            .map(|(port, (by_node_port, pick))| {
+                let (address, number) = match (by_node_port, port.node_port) {
+                    (true, number) if number != 0 => (*pick.get(&host_addresses(family)), number),
+                    _ => (*pick.get(&addresses), port.port),
+                };
+                let mut slice = EndpointSlice {
+                    name: name("through", 0),
+                    service: through.name.name.clone(),
+                    triggers: Default::default(),
+                    ports: [slice_port(port, number)].into_iter().collect(),
+                    endpoints: vec![Endpoint {
+                        address,
+                        ready: true,
+                        serving: true,
+                        terminating: false,
+                        node: None,
+                        zone_hints: Default::default(),
+                        node_hints: Default::default(),
+                        weight: 1,
+                    }],
+                };
+                slice.name.name = format!("through-{}", port.name).into();
+                Change::EndpointSlice(slice)
+            });
+        let mut changes: Vec<Change> = slices.collect();
+        changes.push(Change::EndpointSlice(behind));
+        changes.push(Change::Service(target));
+        changes.push(Change::Service(through));
+        changes
+    })
+}
+
+fn slice_port(of: &ServicePort, number: u16) -> SlicePort {
+    SlicePort {
+        name: of.name.clone(),
+        protocol: of.protocol,
+        port: number,
+    }
+}
+
+fn without_node_port(port: ServicePort) -> ServicePort {
+    ServicePort {
+        node_port: 0,
+        ..port
+    }
+}
+
 fn node(family: Family) -> impl Strategy<Value = Node> {
     (
         vec(1..3_u8, 0..3),

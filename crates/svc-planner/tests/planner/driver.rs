@@ -8,7 +8,7 @@ use svc_planner::fake::{
     Endpoint, Errno, Fault, Host, Kernel, Packet, Transport, Verdict, operations,
 };
 use svc_planner::object::{Change, EndpointSlice, Service};
-use svc_planner::plan::{Chain, DataType, Datum, Family, Key, Name, Route};
+use svc_planner::plan::{Chain, DataType, Datum, Family, Key, KeyType, Name, Route};
 use svc_planner::{ExpectedSet, Inventory, Next, Planner, RowCursor, Snapshot};
 
 use crate::names;
@@ -166,30 +166,11 @@ impl Driver {
         panic!("the planner does not come to an end");
     }
 
-    /// Compares what becomes of packets with what the oracle says.
+    /// Compares what becomes of packets with what the oracle says, and how often.
     pub(crate) fn compare(&self, packets: &[Packet], host: &Host) {
         self.check_expected();
         for packet in packets {
-            let outcomes = self.kernel.outcomes(packet, host);
-            let mut shares: BTreeMap<Verdict, f64> = BTreeMap::new();
-            for (outcome, share) in &outcomes {
-                *shares.entry(outcome.verdict).or_default() += share;
-                let dropped = outcome.verdict == Verdict::Dropped;
-                assert!(
-                    outcome.scratch == 0 || dropped,
-                    "{packet}: scratch left: {outcome:?}"
-                );
-            }
-            let expected = self.oracle.verdicts(packet, host);
-            assert!(
-                shares.keys().eq(&expected),
-                "{packet}: {shares:?}, expected {expected:?}\n{}",
-                outcomes
-                    .iter()
-                    .flat_map(|(outcome, _)| &outcome.trace)
-                    .map(|step| format!("  {step}\n"))
-                    .collect::<String>()
-            );
+            let shares = self.compare_ends(packet, host);
             let fair = 1.0 / f64::from(u32::try_from(shares.len()).unwrap());
             for (verdict, share) in &shares {
                 assert!(
@@ -198,6 +179,31 @@ impl Driver {
                 );
             }
         }
+    }
+
+    /// Compares what may become of a packet with what the oracle says.
+    pub(crate) fn compare_ends(&self, packet: &Packet, host: &Host) -> BTreeMap<Verdict, f64> {
+        let outcomes = self.kernel.outcomes(packet, host);
+        let mut shares: BTreeMap<Verdict, f64> = BTreeMap::new();
+        for (outcome, share) in &outcomes {
+            *shares.entry(outcome.verdict).or_default() += share;
+            let dropped = outcome.verdict == Verdict::Dropped;
+            assert!(
+                outcome.scratch == 0 || dropped,
+                "{packet}: scratch left: {outcome:?}"
+            );
+        }
+        let expected = self.oracle.verdicts(packet, host);
+        assert!(
+            shares.keys().eq(&expected),
+            "{packet}: {shares:?}, expected {expected:?}\n{}",
+            outcomes
+                .iter()
+                .flat_map(|(outcome, _)| &outcome.trace)
+                .map(|step| format!("  {step}\n"))
+                .collect::<String>()
+        );
+        shares
     }
 
     /// Compares the rows that the planner believes in with those of the kernel, in walks of any step,
@@ -313,7 +319,7 @@ impl Driver {
         let chains = self.kernel.chains(self.family).into_iter();
         let chains = chains.map(|(name, _)| name);
         let sets = self.kernel.sets(self.family).into_iter();
-        let sets = sets.filter(|set| set.data != DataType::Verdict);
+        let sets = sets.filter(|set| set.key != KeyType::Class);
         let sets = sets.map(|set| {
             let rows = self.kernel.row_count(self.family, &set.name);
             (unnumbered(&set.name).to_owned(), rows)

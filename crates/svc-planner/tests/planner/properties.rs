@@ -3,7 +3,7 @@ use proptest::test_runner::RngSeed;
 use svc_planner::config::Config;
 use svc_planner::plan::Family;
 
-use crate::cluster::{Action, config, few_packets, history, host, packets};
+use crate::cluster::{Action, config, few_packets, frontends_as_endpoints, history, host, packets};
 use crate::driver::Driver;
 
 /// Cases of each property: the same in every run, unless `PROPTEST_CASES` asks for so many random
@@ -64,6 +64,23 @@ proptest! {
     fn packets_go_where_the_oracle_says((family, config, actions) in story()) {
         let driver = run(family, config, actions);
         driver.compare(&packets(family), &host(family));
+    }
+
+    /// What is translated to an address of a Service is judged by what that Service has.
+    #[test]
+    fn nothing_is_translated_twice(
+        ((family, config, actions), changes) in story()
+            .prop_flat_map(|story| (Just(story.clone()), frontends_as_endpoints(story.0))),
+    ) {
+        let mut driver = run(family, config, actions);
+        for change in changes {
+            driver.change(change);
+        }
+        driver.drain();
+        driver.check_expected();
+        for packet in packets(family) {
+            driver.compare_ends(&packet, &host(family));
+        }
     }
 
     /// Nothing is left of what was, but for room in the sets.

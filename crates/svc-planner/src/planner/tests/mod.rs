@@ -21,7 +21,7 @@ use crate::object::{
     Algorithm, Endpoint, EndpointSlice, Node, ObjectName, Protocol, Service, ServicePort,
     SlicePort, TrafficPolicy,
 };
-use crate::plan::{BaseChain, Chain, ChainKind, Datum, Hook, Name, Rule, Statement};
+use crate::plan::{BaseChain, Chain, ChainKind, Datum, Hook, KeyType, Name, Rule, Statement};
 
 /// A planner with its kernel and a clock.
 struct Bench {

@@ -296,7 +296,7 @@ fn any_history_with_restarts_ends_in_the_wanted_state() {
             };
             let mut rows: Vec<_> = sets
                 .iter()
-                .filter(|set| !set.name.contains("dispatch"))
+                .filter(|set| set.key != KeyType::Class)
                 .map(|set| {
                     (
                         base(&set.name),

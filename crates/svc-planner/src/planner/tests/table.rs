@@ -85,7 +85,7 @@ fn foreign_table(kernel: &mut Fake) -> Inventory {
     };
     let set = crate::plan::Set {
         name: "cluster-ips".into(),
-        key: crate::plan::KeyType::Address,
+        key: KeyType::Address,
         data: crate::plan::DataType::None,
         interval: false,
         dynamic: false,
