@@ -37,7 +37,7 @@ pub fn raise_set(family: Family, set: &nft::Set<'_>) -> Result<Set, RaiseError> 
     };
     // Keys that are spelled alike are told apart by their data, and data by their keys.
     let key = match (key, data) {
-        (KeyType::Group, DataType::Verdict) => KeyType::Class,
+        (KeyType::Group, DataType::Verdict | DataType::None) => KeyType::Class,
         (KeyType::Group, DataType::Endpoint) => KeyType::EndpointId,
         (KeyType::Slot, DataType::None) => KeyType::State,
         (KeyType::Hairpin, DataType::Route) => KeyType::Client,
