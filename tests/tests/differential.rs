@@ -1,11 +1,9 @@
 //! A selection of what `cargo xtask differential` compares with the real kube-proxy.
 
-use std::path::PathBuf;
-
 use anyhow::Result;
 use e2e::{
     control_plane::ControlPlane,
-    differential::{Campaign, scenario_files},
+    differential::{Campaign, Kproxy, Replaced, scenario_files},
 };
 use test_support::skip;
 
@@ -27,6 +25,10 @@ const WATCHED: [&str; 4] = [
     "service-cidr-later",
 ];
 
+/// Scenarios in which processes are replaced at each change.
+const RESTARTED: [&str; 1] = ["endpoint-changes"];
+const TAKEN_OVER: [&str; 1] = ["load-balancer-mode"];
+
 #[test]
 fn kube_proxy_decides_the_same() -> Result<()> {
     compare(None, &SELECTION, RANDOM)
@@ -34,16 +36,32 @@ fn kube_proxy_decides_the_same() -> Result<()> {
 
 #[test]
 fn kube_proxy_decides_the_same_on_one_api_server() -> Result<()> {
-    let kproxy = env!("CARGO_BIN_EXE_kproxy-under-test");
-    compare(Some(kproxy.into()), &WATCHED, 1)
+    compare(Some(kproxy(Replaced::Never)), &WATCHED, 1)
 }
 
-fn compare(kproxy: Option<PathBuf>, selection: &[&str], random: u64) -> Result<()> {
+#[test]
+fn restarts_and_take_overs_decide_the_same() -> Result<()> {
+    compare(Some(kproxy(Replaced::ByItself)), &RESTARTED, 0)?;
+    compare(Some(kproxy(Replaced::ByKubeProxy)), &TAKEN_OVER, 0)
+}
+
+fn kproxy(replaced: Replaced) -> Kproxy {
+    Kproxy {
+        program: env!("CARGO_BIN_EXE_kproxy-under-test").into(),
+        replaced,
+    }
+}
+
+fn compare(kproxy: Option<Kproxy>, selection: &[&str], random: u64) -> Result<()> {
     if let Err(missing) = ControlPlane::available() {
         skip(&missing.to_string());
         return Ok(());
     }
-    let long = std::env::var_os("KPROXY_LONG").is_some();
+    // Where processes are replaced, affinity is lost on kube-proxy's side.
+    let replaced = kproxy
+        .as_ref()
+        .is_some_and(|it| it.replaced != Replaced::Never);
+    let long = std::env::var_os("KPROXY_LONG").is_some() && !replaced;
     let (names, random): (&[&str], _) = if long { (&[], 50) } else { (selection, random) };
     let names: Vec<_> = names.iter().map(|&name| name.to_owned()).collect();
     let mut campaign = Campaign::start(kproxy)?;

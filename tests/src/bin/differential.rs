@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::Parser;
-use e2e::differential::{Campaign, scenario_files};
+use e2e::differential::{Campaign, Kproxy, Replaced, scenario_files};
 
 /// Sends the same probes through the real kube-proxy and through kproxy and compares what becomes
 /// of them
@@ -28,6 +28,12 @@ struct Cli {
     /// there, in this process)
     #[arg(long)]
     api: bool,
+    /// Ours is ended or killed, in turn, before each change, and started again after it
+    #[arg(long, requires = "api")]
+    restart: bool,
+    /// On our node kube-proxy and kproxy take over from each other at each change, kube-proxy first
+    #[arg(long, requires = "api", conflicts_with = "restart")]
+    take_over: bool,
 }
 
 fn main() -> Result<()> {
@@ -41,7 +47,14 @@ fn main() -> Result<()> {
     };
     let kproxy = if cli.api {
         // Built beside this one: see xtask.
-        Some(std::env::current_exe()?.with_file_name("kproxy-under-test"))
+        Some(Kproxy {
+            program: std::env::current_exe()?.with_file_name("kproxy-under-test"),
+            replaced: match (cli.restart, cli.take_over) {
+                (true, _) => Replaced::ByItself,
+                (_, true) => Replaced::ByKubeProxy,
+                _ => Replaced::Never,
+            },
+        })
     } else {
         None
     };

@@ -1,7 +1,12 @@
 //! kproxy as a program that watches the API server.
 
 use core::time::Duration;
-use std::{fs, path::Path, process::Command, time::Instant};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Instant,
+};
 
 use anyhow::{Result, bail};
 use netns_lab::Namespace;
@@ -12,8 +17,10 @@ use crate::{folder::Folder, program::Program};
 
 /// How long it may take to program a change.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Its map of frontends that have endpoints; a bigger one has the next name.
-const FRONTENDS: [&str; 4] = ["services", "services-1", "services-2", "services-3"];
+/// Its map of frontends that have endpoints.
+const FRONTENDS: &str = "services";
+/// A bigger one, or that of a later take-over, has the next name.
+const NAMES: usize = 32;
 
 /// See the module. Ended when dropped, its rules stay.
 #[derive(Debug)]
@@ -21,8 +28,10 @@ pub struct KproxyProgram {
     program: Program,
     connection: Connection,
     events: Events,
+    kproxy: PathBuf,
+    arguments: Vec<String>,
     _relay: Relay,
-    _folder: Folder,
+    folder: Folder,
 }
 
 impl KproxyProgram {
@@ -40,20 +49,37 @@ impl KproxyProgram {
         let relay = control.relay_to(node)?;
         let kubeconfig = folder.path().join("kubeconfig");
         fs::write(&kubeconfig, ControlPlane::kubeconfig(RELAYED).to_string())?;
-        let mut command = Command::new(kproxy);
-        command
-            .args(["run", "-v", "--source", "api", "--kubeconfig"])
-            .arg(&kubeconfig)
-            .arg("--state-dir")
-            .arg(folder.path().join("state"))
-            .args(arguments);
         Ok(Self {
             connection: node.run(Connection::open)??,
             events: node.run(Events::open)??,
-            program: Program::start(node, command, &folder.path().join("kproxy.log"))?,
+            program: launch(node, kproxy, &folder, arguments)?,
+            kproxy: kproxy.to_owned(),
+            arguments: arguments.to_vec(),
             _relay: relay,
-            _folder: folder,
+            folder,
         })
+    }
+
+    /// Ends it, as an orderly end or a crash would; its rules and its state stay.
+    ///
+    /// # Errors
+    /// When it cannot be ended.
+    pub fn end(&mut self, crash: bool) -> Result<()> {
+        if crash {
+            self.program.kill()?;
+        } else {
+            self.program.stop()?;
+        }
+        Ok(())
+    }
+
+    /// Starts it again, after [`Self::end`].
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start_again(&mut self, node: &Namespace) -> Result<()> {
+        self.program = launch(node, &self.kproxy, &self.folder, &self.arguments)?;
+        Ok(())
     }
 
     /// Waits until everything written to the API server so far is programmed.
@@ -69,8 +95,12 @@ impl KproxyProgram {
                 let mut there = true;
                 for (family, key) in &frontends {
                     let mut row = false;
-                    for map in FRONTENDS {
-                        row |= has_row(&mut self.connection, map, *family, key)?;
+                    for number in 0..NAMES {
+                        let map = match number {
+                            0 => FRONTENDS.to_owned(),
+                            _ => format!("{FRONTENDS}-{number}"),
+                        };
+                        row |= has_row(&mut self.connection, &map, *family, key)?;
                     }
                     there &= row;
                 }
@@ -98,4 +128,20 @@ impl KproxyProgram {
         }
         Ok(())
     }
+}
+
+fn launch(
+    node: &Namespace,
+    kproxy: &Path,
+    folder: &Folder,
+    arguments: &[String],
+) -> Result<Program> {
+    let mut command = Command::new(kproxy);
+    command
+        .args(["run", "-v", "--source", "api", "--kubeconfig"])
+        .arg(folder.path().join("kubeconfig"))
+        .arg("--state-dir")
+        .arg(folder.path().join("state"))
+        .args(arguments);
+    Program::start(node, command, &folder.path().join("kproxy.log"))
 }

@@ -13,7 +13,7 @@ use proptest::{
 };
 use svc_planner::config::NoLocalEndpoint;
 
-use super::{Excuses, History, Report, Trial, histories, run};
+use super::{Excuses, History, Kproxy, Report, Trial, histories, run};
 use crate::{control_plane::ControlPlane, scenario::Family};
 
 /// How many smaller histories are tried when one shows a difference.
@@ -25,7 +25,7 @@ const FAMILIES: [Family; 2] = [Family::Ipv4, Family::Ipv6];
 #[derive(Debug)]
 pub struct Campaign {
     control: ControlPlane,
-    kproxy: Option<PathBuf>,
+    kproxy: Option<Kproxy>,
     /// Prints what became of every probe.
     pub verbose: bool,
     excuses: Excuses,
@@ -40,7 +40,7 @@ impl Campaign {
     ///
     /// # Errors
     /// When it does not start, or docs/DIFFERENCES.md is malformed.
-    pub fn start(kproxy: Option<PathBuf>) -> Result<Self> {
+    pub fn start(kproxy: Option<Kproxy>) -> Result<Self> {
         Ok(Self {
             kproxy,
             verbose: false,
@@ -175,7 +175,7 @@ impl Campaign {
     }
 
     fn run(&self, trial: &Trial) -> Result<Report> {
-        run(&self.control, self.kproxy.as_deref(), trial, &self.excuses)
+        run(&self.control, self.kproxy.as_ref(), trial, &self.excuses)
     }
 
     const fn count(&mut self, report: &Report) {

@@ -3,26 +3,24 @@
 use core::time::Duration;
 use std::{
     collections::{BTreeMap, HashMap},
-    path::Path,
     thread,
 };
 
 use anyhow::{Context as _, Result, anyhow};
 use netns_lab::{Connection, Topology};
-use serde_json::{Value as Json, json};
 
 use super::{
     cluster::Cluster,
     excuse::{Difference, Excuses},
     observe::Outcomes,
+    ours::{Kproxy, Ours, settings},
     trial::{Check, Trial, TrialStep},
     watch::Watch,
 };
 use crate::{
-    control_plane::{ControlPlane, KproxyProgram, KubeProxy, Settings},
+    control_plane::{ControlPlane, KubeProxy},
     folder::Folder,
-    proxy::Proxy,
-    scenario::{DetectLocalMode, Flows},
+    scenario::Flows,
 };
 
 /// How long an answer may take: at first, and where the two seem to differ.
@@ -71,14 +69,6 @@ pub(super) struct Running<'a> {
     pub(super) report: Report,
 }
 
-/// Our side, and where it has its objects from.
-enum Ours {
-    /// A folder, into which the API server's objects are copied.
-    Folder(Box<Proxy>),
-    /// The API server itself, as kube-proxy.
-    Api(Box<KproxyProgram>),
-}
-
 /// Runs it.
 ///
 /// With the program `kproxy`, both proxies watch the API server; else ours reads copies of what
@@ -88,7 +78,7 @@ enum Ours {
 /// When something other than a probe fails: the laboratory, one of the programs, a manifest.
 pub fn run(
     control: &ControlPlane,
-    kproxy: Option<&Path>,
+    kproxy: Option<&Kproxy>,
     trial: &Trial,
     excuses: &Excuses,
 ) -> Result<Report> {
@@ -104,7 +94,7 @@ pub fn run(
 fn run_in(
     cluster: &mut Cluster<'_>,
     control: &ControlPlane,
-    kproxy: Option<&Path>,
+    kproxy: Option<&Kproxy>,
     trial: &Trial,
     excuses: &Excuses,
 ) -> Result<Report> {
@@ -116,18 +106,7 @@ fn run_in(
     cluster.apply(first)?;
     cluster.read_back(&folder)?;
     let (theirs, ours) = (Side::new(trial)?, Side::new(trial)?);
-    let node = ours.topology.node();
-    let kproxy = match kproxy {
-        Some(program) => {
-            let arguments = arguments(trial);
-            let started = KproxyProgram::start(control, node, program, &arguments)?;
-            Ours::Api(Box::new(started))
-        }
-        None => {
-            let started = Proxy::start(node, folder.path(), &trial.node, trial.family)?;
-            Ours::Folder(Box::new(started))
-        }
-    };
+    let kproxy = Ours::start(control, kproxy, ours.topology.node(), &folder, trial)?;
     let kube_proxy = KubeProxy::start_settled(control, theirs.topology.node(), &settings(trial))?;
     let mut running = Running {
         control,
@@ -143,81 +122,17 @@ fn run_in(
     running.step(first)?;
     for step in rest {
         watch.next(doing(&step.about));
+        running.kproxy.end()?;
         cluster.apply(step)?;
         cluster.read_back(&folder)?;
+        let node = running.ours.topology.node();
+        running.kproxy.start_again(control, node, trial)?;
         running.step(step)?;
     }
     watch.next(doing("to end"));
     running.kube_proxy.check_counters()?;
     let Running { report, .. } = running;
     Ok(report)
-}
-
-/// The proxy's configuration as kube-proxy's.
-fn settings(trial: &Trial) -> Settings {
-    let node = &trial.node;
-    let mut configuration: Vec<(&'static str, Json)> = vec![(
-        "nftables",
-        json!({"masqueradeAll": node.masquerade_all, "minSyncPeriod": "0s", "syncPeriod": "30s"}),
-    )];
-    if let Some(cidr) = &node.cluster_cidr {
-        configuration.push(("clusterCIDR", json!(cidr)));
-    }
-    if let Some(mode) = node.detect_local_mode {
-        configuration.push(("detectLocalMode", json!(mode.name())));
-        let interface = json!(node.detect_local_interface.as_deref().unwrap_or_default());
-        let interface = match mode {
-            DetectLocalMode::InterfaceNamePrefix => json!({"interfaceNamePrefix": interface}),
-            _ => json!({"bridgeInterface": interface}),
-        };
-        configuration.push(("detectLocal", interface));
-    }
-    if !node.node_port_addresses.is_empty() {
-        configuration.push(("nodePortAddresses", json!(node.node_port_addresses)));
-    }
-    if node.localhost_node_ports {
-        let gates = json!({"KubeProxyNFTablesLocalhostNodePorts": true});
-        configuration.push(("featureGates", gates));
-    }
-    Settings {
-        node_name: node.name.clone(),
-        configuration,
-        ..Settings::default()
-    }
-}
-
-/// The same as arguments of ours.
-fn arguments(trial: &Trial) -> Vec<String> {
-    let node = &trial.node;
-    let mut arguments = vec![
-        format!("--node-name={}", node.name),
-        "--min-sync-period=0s".to_owned(),
-    ];
-    if node.masquerade_all {
-        arguments.push("--masquerade-all".to_owned());
-    }
-    if let Some(cidr) = &node.cluster_cidr {
-        arguments.push(format!("--cluster-cidr={cidr}"));
-    }
-    if let Some(mode) = node.detect_local_mode {
-        arguments.push(format!("--detect-local-mode={}", mode.name()));
-    }
-    if let Some(interface) = &node.detect_local_interface {
-        let option = match node.detect_local_mode {
-            Some(DetectLocalMode::InterfaceNamePrefix) => "--pod-interface-name-prefix",
-            _ => "--pod-bridge-interface",
-        };
-        arguments.push(format!("{option}={interface}"));
-    }
-    if !node.node_port_addresses.is_empty() {
-        let addresses = node.node_port_addresses.join(",");
-        arguments.push(format!("--nodeport-addresses={addresses}"));
-    }
-    if node.localhost_node_ports {
-        let gate = "--feature-gates=KubeProxyNFTablesLocalhostNodePorts=true";
-        arguments.push(gate.to_owned());
-    }
-    arguments
 }
 
 impl Side {
@@ -319,12 +234,8 @@ impl Running<'_> {
 
     /// Waits until both have programmed everything.
     fn settle(&mut self) -> Result<()> {
-        match &mut self.kproxy {
-            Ours::Folder(proxy) => {
-                proxy.sync()?;
-            }
-            Ours::Api(program) => program.settle(self.control)?,
-        }
+        let node = self.ours.topology.node();
+        self.kproxy.settle(self.control, node)?;
         self.kube_proxy
             .settle(self.control, self.theirs.topology.node())
     }
