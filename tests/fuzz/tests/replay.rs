@@ -6,11 +6,13 @@
     reason = "test code outside #[test] functions"
 )]
 
+use core::time::Duration;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use fuzz_bodies::{TARGETS, run};
+use svc_planner::{Config, Planner};
 
 fn folder(of: &str) -> PathBuf {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz");
@@ -49,6 +51,20 @@ fn each_target_has_a_program_and_inputs() {
     let targets: BTreeSet<String> = TARGETS.iter().map(|it| it.name.to_owned()).collect();
     assert_eq!(stems("fuzz_targets"), targets);
     assert_eq!(stems("corpus"), targets);
+}
+
+/// What is refused for its version alone tries nothing: with a new version, give the inputs that, too.
+#[test]
+fn saved_states_are_of_this_version() {
+    let inputs = entries(&folder("corpus").join("snapshot"));
+    let is_whole = |path: &&PathBuf| path.file_name().unwrap().to_str().unwrap().contains("Ipv");
+    let whole: Vec<_> = inputs.iter().filter(is_whole).collect();
+    assert!(!whole.is_empty());
+    for path in whole {
+        let snapshot = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+        let restored = Planner::restore(Config::default(), snapshot, Duration::ZERO);
+        assert!(restored.is_ok(), "{}: {restored:?}", path.display());
+    }
 }
 
 /// The inputs found by a fuzzer stay small: they are read by people and by every test run.
