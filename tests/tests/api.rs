@@ -10,7 +10,6 @@ use kproxy::apiserver::{JSON, PROTOBUF};
 use netns_lab::Namespace;
 use serde_json::{Value as Json, json};
 use svc_planner::object::{Change, Service};
-use test_support::skip;
 
 const RELAYED: &str = "127.0.0.1:16443";
 fn service(ip: &str, port: u16) -> Json {
@@ -88,8 +87,7 @@ fn of_shop(changes: &[Change]) -> Vec<String> {
 
 #[test]
 fn lists_and_watches_tell_the_same_in_protobuf_and_json() -> Result<()> {
-    if let Err(missing) = ControlPlane::available() {
-        skip(&missing.to_string());
+    if !ControlPlane::available_or_skip() {
         return Ok(());
     }
     let control = ControlPlane::start()?;

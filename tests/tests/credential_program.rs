@@ -6,12 +6,10 @@ use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 use anyhow::{Context as _, Result, ensure};
 use e2e::{
     control_plane::{ControlPlane, InPlace, InPlaceOptions, RELAYED},
-    differential::Cluster,
     folder::Folder,
     takeover::{Traffic, World},
 };
 use serde_json::{Value as Json, json};
-use test_support::skip;
 
 const KPROXY: &str = env!("CARGO_BIN_EXE_kproxy-under-test");
 
@@ -36,14 +34,9 @@ fn plugin(folder: &Path) -> Result<Json> {
 
 #[test]
 fn it_is_started_and_system_calls_are_not_filtered() -> Result<()> {
-    if let Err(missing) = ControlPlane::available() {
-        skip(&missing.to_string());
+    let Some((control, world)) = World::with_cluster()? else {
         return Ok(());
-    }
-    let control = ControlPlane::start()?;
-    let world = World::new()?;
-    let mut cluster = Cluster::new(&control);
-    cluster.apply(&World::objects())?;
+    };
     let folder = Folder::new()?;
     let options = InPlaceOptions {
         node_name: "node-a".to_owned(),
@@ -74,7 +67,7 @@ fn it_is_started_and_system_calls_are_not_filtered() -> Result<()> {
     ensure!(!before.is_empty(), "the program was never started");
     // It asks again on new connections if it has to, and goes on.
     drop(kproxy.relay().cut());
-    cluster.apply(&World::objects())?;
+    control.mark()?;
     kproxy.until("requests go on", |kproxy| {
         let metrics = kproxy.metrics("/metrics")?.text;
         let calls = metrics

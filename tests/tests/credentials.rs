@@ -21,7 +21,6 @@ use kproxy::apiserver::PROTOBUF;
 use netns_lab::Namespace;
 use serde_json::{Value as Json, json};
 use svc_planner::{object::Change, plan::Key};
-use test_support::skip;
 
 /// The user of kubeadm's client certificates for kube-proxy; RBAC knows it as a node proxier.
 const USER: &str = "system:kube-proxy";
@@ -37,8 +36,7 @@ struct Stage {
 
 impl Stage {
     fn start() -> Result<Option<Self>> {
-        if let Err(missing) = ControlPlane::available() {
-            skip(&missing.to_string());
+        if !ControlPlane::available_or_skip() {
             return Ok(None);
         }
         let control = ControlPlane::start_with(Options {

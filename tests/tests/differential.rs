@@ -5,7 +5,6 @@ use e2e::{
     control_plane::ControlPlane,
     differential::{Campaign, Kproxy, Replaced, scenario_files},
 };
-use test_support::skip;
 
 /// Scenarios that between them have every kind of frontend, verdict and source.
 const SELECTION: [&str; 4] = [
@@ -53,8 +52,7 @@ fn kproxy(replaced: Replaced) -> Kproxy {
 }
 
 fn compare(kproxy: Option<Kproxy>, selection: &[&str], random: u64) -> Result<()> {
-    if let Err(missing) = ControlPlane::available() {
-        skip(&missing.to_string());
+    if !ControlPlane::available_or_skip() {
         return Ok(());
     }
     // Where processes are replaced, affinity is lost on kube-proxy's side.

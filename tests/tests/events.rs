@@ -10,7 +10,6 @@ use e2e::control_plane::{ControlPlane, Method, Request};
 use kproxy::events::{Event, EventType, Options, Recording, Sink, SinkError, Told};
 use serde_json::{Value as Json, json};
 use svc_planner::object::{ObjectName, Uid};
-use test_support::skip;
 
 /// Nodes that see the same fault.
 const NODES: u64 = 100;
@@ -35,8 +34,7 @@ impl Sink for Server {
 
 #[test]
 fn a_hundred_nodes_write_one_event_about_a_service_and_one_each_about_themselves() -> Result<()> {
-    if let Err(missing) = ControlPlane::available() {
-        skip(&missing.to_string());
+    if !ControlPlane::available_or_skip() {
         return Ok(());
     }
     let control = Arc::new(ControlPlane::start()?);

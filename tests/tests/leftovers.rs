@@ -13,7 +13,6 @@ use e2e::{
     takeover::{Traffic, World, echo},
 };
 use serde_json::json;
-use test_support::skip;
 
 const KPROXY: &str = env!("CARGO_BIN_EXE_kproxy-under-test");
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -84,16 +83,6 @@ table ip kube {
     }
 }
 ";
-
-fn have_programs() -> bool {
-    match ControlPlane::available() {
-        Ok(()) => true,
-        Err(missing) => {
-            skip(&missing.to_string());
-            false
-        }
-    }
-}
 
 /// A node on which the real kube-proxy was at work in mode iptables.
 struct Before<'c> {
@@ -193,7 +182,7 @@ fn native(world: &World) -> Result<String> {
 
 /// The proxies change, clients notice nothing, and what others have stays.
 fn comes_after(kind: Kind, others: &[&str]) -> Result<()> {
-    if !have_programs() {
+    if !ControlPlane::available_or_skip() {
         return Ok(());
     }
     let control = ControlPlane::start()?;
@@ -250,7 +239,7 @@ fn legacy_iptables_with_a_chain_that_others_use() -> Result<()> {
 /// nothing can be done from inside.
 #[test]
 fn cleaning_up_leaves_what_kube_proxy_leaves() -> Result<()> {
-    if !have_programs() {
+    if !ControlPlane::available_or_skip() {
         return Ok(());
     }
     let control = ControlPlane::start()?;

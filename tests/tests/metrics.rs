@@ -1,6 +1,9 @@
 //! Our metrics beside the real kube-proxy's: names, types, labels and buckets are the same, or
 //! docs/METRICS.md says that we have no such thing.
 
+#[path = "../../crates/kproxy/tests/scraped/mod.rs"]
+mod scraped;
+
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
@@ -12,24 +15,18 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, ensure};
 use e2e::{
     control_plane::{ControlPlane, InPlace, InPlaceOptions, KubeProxy, Method, Request, Settings},
-    differential::Cluster,
     takeover::World,
 };
-use kproxy::apiserver::{ApiBoard, Asked, RequestFacts};
-use kproxy::config::FeatureGates;
+use kproxy::apiserver::ApiBoard;
 use kproxy::engine::{Engine, Netns, Saver};
 use kproxy::health::Health;
-use kproxy::listeners::{Ask, Reply};
-use kproxy::metrics::{MetricsSite, Sources};
+use kproxy::metrics::Sources;
 use kproxy::proxy::{Periods, Proxy};
 use netns_lab::Namespace;
 use serde_json::json;
 use svc_planner::Config;
-use test_support::skip;
 
 const DOCUMENT: &str = include_str!("../../docs/METRICS.md");
-/// The gate that has metrics of its own.
-const LOCALHOST_NODE_PORTS: &str = "KubeProxyNFTablesLocalhostNodePorts";
 const REJECTED: &str = "kubeproxy_nftables_localhost_nodeport_rejected_packets_total";
 /// How long kube-proxy may take to have told everything.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -45,16 +42,9 @@ struct Family {
 
 #[test]
 fn every_metric_of_kube_proxy_is_ours_or_documented_as_absent() -> Result<()> {
-    if let Err(missing) = ControlPlane::available() {
-        skip(&missing.to_string());
+    let Some((control, world, kube_proxy)) = gated_kube_proxy()? else {
         return Ok(());
-    }
-    let control = ControlPlane::start()?;
-    let world = World::new()?;
-    let mut cluster = Cluster::new(&control);
-    cluster.apply(&World::objects())?;
-    let mut kube_proxy = KubeProxy::start(&control, world.node(), gated())?;
-    kube_proxy.settle(&control, world.node())?;
+    };
     // A change with a trigger time, and so a partial sync that is measured from it.
     let slice = json!({
         "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
@@ -123,10 +113,20 @@ fn every_metric_of_kube_proxy_is_ours_or_documented_as_absent() -> Result<()> {
     Ok(())
 }
 
-/// kube-proxy with that gate.
+/// kube-proxy with that gate, at work on a node of a cluster.
+fn gated_kube_proxy() -> Result<Option<(ControlPlane, World, KubeProxy)>> {
+    let Some((control, world)) = World::with_cluster()? else {
+        return Ok(None);
+    };
+    let mut kube_proxy = KubeProxy::start(&control, world.node(), gated())?;
+    kube_proxy.settle(&control, world.node())?;
+    Ok(Some((control, world, kube_proxy)))
+}
+
+/// Its settings.
 fn gated() -> Settings {
     let mut settings = World::settings();
-    let gates = json!({LOCALHOST_NODE_PORTS: true, "AllBeta": true});
+    let gates = json!({scraped::GATE: true, "AllBeta": true});
     settings.configuration.push(("featureGates", gates));
     settings
 }
@@ -134,16 +134,9 @@ fn gated() -> Settings {
 /// Both count the same packets, and say the same of their gates.
 #[test]
 fn rejected_packets_and_gates_are_told_as_kube_proxy_tells_them() -> Result<()> {
-    if let Err(missing) = ControlPlane::available() {
-        skip(&missing.to_string());
+    let Some((control, world, kube_proxy)) = gated_kube_proxy()? else {
         return Ok(());
-    }
-    let control = ControlPlane::start()?;
-    let world = World::new()?;
-    let mut cluster = Cluster::new(&control);
-    cluster.apply(&World::objects())?;
-    let mut kube_proxy = KubeProxy::start(&control, world.node(), gated())?;
-    kube_proxy.settle(&control, world.node())?;
+    };
     refused(&world)?;
     let theirs = kube_proxy.metrics()?;
     kube_proxy.stop()?;
@@ -211,43 +204,11 @@ fn ours(node: &Namespace) -> Result<String> {
             listeners: Arc::default(),
             skipped: Arc::default(),
             events: None,
-            api: Some((requests(), ApiBoard::default())),
-            gates: gates(),
+            api: Some((scraped::requests(), ApiBoard::default())),
+            gates: scraped::gates(),
         };
-        let pages = MetricsSite::new(sources.registry()).pages();
-        let ask = Ask {
-            path: "/metrics",
-            query: "",
-            accept: "",
-            is_local: true,
-        };
-        match pages(&ask) {
-            Reply::Now(response) => Ok(response.into_body()),
-            Reply::Later(_) => anyhow::bail!("not told at once"),
-        }
+        Ok(scraped::page(sources, "/metrics", ""))
     })?
-}
-
-/// With that on whose metrics are there only then.
-fn gates() -> FeatureGates {
-    let mut gates = FeatureGates::default();
-    gates.set(LOCALHOST_NODE_PORTS, true);
-    gates
-}
-
-/// Facts of one request: before the first one there are no series.
-fn requests() -> RequestFacts {
-    let facts = RequestFacts::default();
-    let asked = Asked {
-        method: "GET",
-        host: "192.0.2.1:6443",
-    };
-    facts.waited(&asked, Duration::ZERO);
-    facts.answered(&asked, "200", Duration::from_millis(3));
-    facts.sent(&asked, 0);
-    facts.received(&asked, 100);
-    facts.plugin_called("no_error", 0);
-    facts
 }
 
 fn families(scrape: &str) -> Result<BTreeMap<String, Family>> {

@@ -14,7 +14,7 @@ use nft_replay::{
     play::{Place, PlayOptions, Player, Verdict, in_place},
     session::{Outcome, Session},
 };
-use test_support::{nft, skip};
+use test_support::nft;
 
 /// A Service that comes and goes.
 const MORE: &str = "
@@ -53,8 +53,7 @@ fn listed() -> Result<String> {
 
 #[test]
 fn what_kube_proxy_sends_leads_to_the_same_ruleset() -> Result<()> {
-    if let Err(missing) = ControlPlane::available() {
-        skip(&missing.to_string());
+    if !ControlPlane::available_or_skip() {
         return Ok(());
     }
     let folder = Folder::new()?;

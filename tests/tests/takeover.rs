@@ -10,7 +10,6 @@ use e2e::{
     takeover::{CLUSTER, Layout, Traffic, World, echo},
 };
 use serde_json::{Value as Json, json};
-use test_support::skip;
 
 const KPROXY: &str = env!("CARGO_BIN_EXE_kproxy-under-test");
 /// Changes after a roll-back; kube-proxy syncs twice for each.
@@ -21,17 +20,6 @@ const MANY: usize = 1_700;
 
 /// New connections of a client that must all reach the endpoint it stuck to.
 const STICKS: usize = 5;
-
-/// Whether the real programs are there.
-fn have_programs() -> bool {
-    match ControlPlane::available() {
-        Ok(()) => true,
-        Err(missing) => {
-            skip(&missing.to_string());
-            false
-        }
-    }
-}
 
 /// Takes over what is on the node: nothing changes for anybody.
 fn take_over(world: &World) -> Result<()> {
@@ -63,7 +51,7 @@ fn take_over(world: &World) -> Result<()> {
 
 #[test]
 fn the_table_of_kube_proxy_1_37_is_taken_over() -> Result<()> {
-    if !have_programs() {
+    if !ControlPlane::available_or_skip() {
         return Ok(());
     }
     let control = ControlPlane::start()?;
@@ -129,7 +117,7 @@ fn a_table_with_other_base_chains_is_taken_over() -> Result<()> {
 
 #[test]
 fn kube_proxy_takes_over_and_stays_well() -> Result<()> {
-    if !have_programs() {
+    if !ControlPlane::available_or_skip() {
         return Ok(());
     }
     let control = ControlPlane::start()?;
@@ -172,7 +160,7 @@ fn kube_proxy_takes_over_and_stays_well() -> Result<()> {
 /// none of those with a size has a name of its.
 #[test]
 fn kube_proxy_takes_over_with_more_services_than_our_sets_have_room_for() -> Result<()> {
-    if !have_programs() {
+    if !ControlPlane::available_or_skip() {
         return Ok(());
     }
     let control = ControlPlane::start()?;
@@ -206,7 +194,7 @@ fn kube_proxy_takes_over_with_more_services_than_our_sets_have_room_for() -> Res
 
 #[test]
 fn kube_proxy_cleans_up_after_us() -> Result<()> {
-    if !have_programs() {
+    if !ControlPlane::available_or_skip() {
         return Ok(());
     }
     let world = World::new()?;

@@ -7,6 +7,7 @@
 )]
 
 mod faulty;
+mod scraped;
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,12 +16,10 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use faulty::{add, node, with_engine};
-use kproxy::apiserver::{ApiBoard, Asked, RequestFacts};
-use kproxy::config::FeatureGates;
+use kproxy::apiserver::ApiBoard;
 use kproxy::engine::Saver;
 use kproxy::health::Health;
-use kproxy::listeners::{Ask, Reply};
-use kproxy::metrics::{MetricsSite, Sources};
+use kproxy::metrics::Sources;
 use kproxy::proxy::{Periods, Proxy};
 
 const DOCUMENT: &str = include_str!("../../../docs/METRICS.md");
@@ -131,29 +130,13 @@ fn ask(path: &str, accept: &str) -> String {
             listeners: Arc::default(),
             skipped: Arc::default(),
             events: Some(Arc::default()),
-            api: Some((requests(), ApiBoard::default())),
-            gates: gates(),
+            api: Some((scraped::requests(), ApiBoard::default())),
+            gates: scraped::gates(),
         };
-        let pages = MetricsSite::new(sources.registry()).pages();
-        let ask = Ask {
-            path: &path,
-            query: "",
-            accept: &accept,
-            is_local: true,
-        };
-        match pages(&ask) {
-            Reply::Now(response) => sender.send(response.into_body()).unwrap(),
-            Reply::Later(_) => panic!("{path} is not told at once"),
-        }
+        let page = scraped::page(sources, &path, &accept);
+        sender.send(page).unwrap();
     });
     answer.recv().unwrap()
-}
-
-/// With that on whose metrics are there only then.
-fn gates() -> FeatureGates {
-    let mut gates = FeatureGates::default();
-    gates.set("KubeProxyNFTablesLocalhostNodePorts", true);
-    gates
 }
 
 /// Families of a scrape, with the labels of their series.
@@ -198,19 +181,4 @@ fn documented() -> BTreeMap<String, Family> {
         (cells[1].trim_matches('`').to_owned(), family)
     })
     .collect()
-}
-
-/// Facts of one request: before the first one there are no series.
-fn requests() -> RequestFacts {
-    let facts = RequestFacts::default();
-    let asked = Asked {
-        method: "GET",
-        host: "192.0.2.1:6443",
-    };
-    facts.waited(&asked, Duration::ZERO);
-    facts.answered(&asked, "200", Duration::from_millis(3));
-    facts.sent(&asked, 0);
-    facts.received(&asked, 100);
-    facts.plugin_called("no_error", 0);
-    facts
 }

@@ -84,6 +84,16 @@ impl ControlPlane {
         Ok(())
     }
 
+    /// Whether the programs are there; a test that needs them is skipped when not, or fails with `CI=true`.
+    #[must_use]
+    pub fn available_or_skip() -> bool {
+        let available = Self::available();
+        if let Err(missing) = &available {
+            test_support::skip(&missing.to_string());
+        }
+        available.is_ok()
+    }
+
     /// Starts both and waits until the API server is ready.
     ///
     /// # Errors

@@ -10,8 +10,8 @@ use serde_json::json;
 
 use super::layout::Layout;
 use crate::{
-    control_plane::Settings,
-    differential::{Check, Outcomes, TrialStep},
+    control_plane::{ControlPlane, Settings},
+    differential::{Check, Cluster, Outcomes, TrialStep},
     folder::Folder,
     program::Program,
 };
@@ -87,6 +87,19 @@ impl World {
             topology,
             manifests,
         })
+    }
+
+    /// The node, beside a control plane that holds the cluster; a test is skipped without its programs.
+    ///
+    /// # Errors
+    /// When either cannot be made.
+    pub fn with_cluster() -> Result<Option<(ControlPlane, Self)>> {
+        if !ControlPlane::available_or_skip() {
+            return Ok(None);
+        }
+        let (control, world) = (ControlPlane::start()?, Self::new()?);
+        Cluster::new(&control).apply(&Self::objects())?;
+        Ok(Some((control, world)))
     }
 
     /// The cluster as a step for the API server.

@@ -219,7 +219,7 @@ impl<T: Transport> Engine<T> {
             table.doubted = false;
         }
         if let Some(table) = guard.tables.get_mut(index)
-            && (intervals || is_structural(transaction))
+            && (intervals || structure::is_structural(transaction))
         {
             table.baseline = None;
         }
@@ -496,17 +496,4 @@ impl Guard {
             table.suspect(after);
         }
     }
-}
-
-/// Whether a transaction changes more than rows.
-fn is_structural(transaction: &Transaction) -> bool {
-    transaction.add_table
-        || transaction.delete_table
-        || !transaction.add_sets.is_empty()
-        || !transaction.add_chains.is_empty()
-        || !transaction.add_rules.is_empty()
-        || !transaction.delete_sets.is_empty()
-        || !transaction.delete_chains.is_empty()
-        || !transaction.flush_chains.is_empty()
-        || !transaction.replace_chains.is_empty()
 }

@@ -7,7 +7,7 @@ use core::hash::Hasher as _;
 use nft_batch::{Connection, Errno, QueryError, Transport};
 use nl_codec::nft::table::TableFlags;
 use svc_planner::Planner;
-use svc_planner::plan::{Family, Name};
+use svc_planner::plan::{Family, Name, Transaction};
 
 use super::super::TABLE;
 use super::super::fnv::Fnv;
@@ -170,4 +170,17 @@ fn entry(hasher: &mut Fnv, kind: u8, name: Option<&[u8]>, handle: Option<u64>) {
     hasher.write(name.unwrap_or_default());
     hasher.write_u8(0);
     hasher.write_u64(handle.unwrap_or_default());
+}
+
+/// Whether a transaction changes more than rows.
+pub(super) fn is_structural(transaction: &Transaction) -> bool {
+    transaction.add_table
+        || transaction.delete_table
+        || !transaction.add_sets.is_empty()
+        || !transaction.add_chains.is_empty()
+        || !transaction.add_rules.is_empty()
+        || !transaction.delete_sets.is_empty()
+        || !transaction.delete_chains.is_empty()
+        || !transaction.flush_chains.is_empty()
+        || !transaction.replace_chains.is_empty()
 }
