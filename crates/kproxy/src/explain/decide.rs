@@ -1,32 +1,13 @@
 use svc_planner::display::Of;
-use svc_planner::fake::{Host, Kernel, Origin, Outcome, Step, Verdict};
+use svc_planner::fake::{Kernel, Origin, Outcome, Step, Verdict};
 use svc_planner::plan::{Datum, Family, Key};
-use svc_planner::report::{PortName, Report};
 
+use super::known::{Hit, Known};
 use super::objects::kind_of;
 use super::{
-    Decision, Explanation, FrontendKind, Objects, Question, RouteNumbers, StateSource, Target, Way,
-    endpoints, reason, source,
+    Decision, Explanation, FrontendKind, Question, RouteNumbers, Target, Way, endpoints, reason,
+    source,
 };
-
-/// What an explanation rests on.
-#[derive(Clone, Copy)]
-pub struct Known<'a> {
-    /// Rules and rows.
-    pub kernel: &'a Kernel,
-    /// Where they come from.
-    pub state: StateSource,
-    /// Addresses of this host.
-    pub host: &'a Host,
-    /// Name of the own Node.
-    pub node_name: &'a str,
-    /// Services and endpoints; empty if there are no manifests.
-    pub objects: &'a Objects,
-    /// Whose a row is.
-    pub owner: &'a dyn Fn(&Key) -> Option<PortName>,
-    /// Service ports that are not, or not fully, served.
-    pub reports: &'a [Report],
-}
 
 /// Answers a question.
 #[must_use]
@@ -64,13 +45,6 @@ pub fn explain(question: Question, known: &Known<'_>) -> Explanation {
         service: hit.map(|hit| hit.target),
         question,
     }
-}
-
-/// What a destination stands for.
-#[derive(Debug)]
-pub(super) struct Hit {
-    pub(super) owner: Option<PortName>,
-    pub(super) target: Target,
 }
 
 /// How bad an end is.

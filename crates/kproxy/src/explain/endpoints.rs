@@ -5,7 +5,7 @@ use core::net::SocketAddr;
 use svc_planner::fake::{Outcome, Verdict};
 use svc_planner::object::{Endpoint, TrafficPolicy};
 
-use super::decide::{Hit, Known};
+use super::known::{Hit, Known};
 use super::{EndpointShare, UnusedEndpoint};
 
 /// Both, the chosen ones in order of address.

@@ -11,6 +11,7 @@
 
 mod decide;
 mod endpoints;
+mod known;
 mod live;
 mod objects;
 mod planned;
@@ -19,7 +20,8 @@ mod source;
 mod text;
 mod twice;
 
-pub use decide::{Known, explain};
+pub use decide::explain;
+pub use known::Known;
 pub use live::{LiveError, LiveState};
 pub use objects::Objects;
 pub use planned::{Planned, PlannedError};

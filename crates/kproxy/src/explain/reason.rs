@@ -7,7 +7,7 @@ use svc_planner::object::{Endpoint, Protocol, Service, TrafficPolicy};
 use svc_planner::plan::{Rule, Statement};
 use svc_planner::report::Reason;
 
-use super::decide::{Hit, Known};
+use super::known::{Hit, Known};
 use super::objects::Holder;
 use super::{Decision, FrontendKind, Question, twice};
 use crate::lower::base_name;

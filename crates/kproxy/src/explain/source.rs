@@ -4,7 +4,7 @@ use svc_planner::fake::{Outcome, Step, Verdict};
 use svc_planner::object::TrafficPolicy;
 use svc_planner::plan::{Name, Rule, Statement};
 
-use super::decide::{Hit, Known};
+use super::known::{Hit, Known};
 use super::{FrontendKind, Question, SourceAddress};
 
 /// The source that the end of a way sees.

@@ -8,7 +8,7 @@ use svc_planner::object::Protocol;
 use svc_planner::plan::{Datum, Key};
 
 use super::FrontendKind;
-use super::decide::Known;
+use super::known::Known;
 use super::objects::kind_of;
 use super::reason::kind_text;
 
