@@ -1,5 +1,5 @@
-//! Random changes of every kind, for some minutes with `KPROXY_LONG=1`, while traffic goes on to a
-//! Service that always has a ready endpoint.
+//! Random changes of every kind, for some minutes with `KPROXY_LONG=1`, while traffic of every kind and
+//! origin goes on to a Service that always has a ready endpoint.
 
 use core::{
     net::{IpAddr, SocketAddr},
@@ -18,14 +18,15 @@ use netns_lab::{Connection, Namespace, Probe, Topology, Transport, Verdict};
 use smallvec::smallvec;
 use svc_planner::{
     Config,
-    config::NodePortAddresses,
+    config::{LocalDetector, NodePortAddresses},
     object::{Change, EndpointSlice, Node, Protocol, Service, TrafficPolicy},
 };
 
 const PORT: u16 = 80;
 const NODE_PORT: u16 = 30_080;
 const NODE: &str = "own";
-const PROTOCOLS: [Protocol; 2] = [Protocol::Tcp, Protocol::Udp];
+const PROTOCOLS: [Protocol; 3] = [Protocol::Tcp, Protocol::Udp, Protocol::Sctp];
+const TRANSPORTS: [Transport; 3] = [Transport::Tcp, Transport::Udp, Transport::Sctp];
 const PODS: [&str; 3] = ["web-1", "web-2", "web-3"];
 /// Services that come and go beside.
 const OTHERS: u16 = 50;
@@ -57,6 +58,11 @@ impl Net {
         self.address(9, 1)
     }
 
+    /// A pod, which is local by its address.
+    fn pod(self) -> IpAddr {
+        self.address(2, 1)
+    }
+
     /// Of the Service that is always served.
     fn cluster_ip(self) -> IpAddr {
         self.address(96, 1)
@@ -65,6 +71,10 @@ impl Net {
     fn load_balancer(self) -> IpAddr {
         self.address(198, 1)
     }
+
+    fn external(self) -> IpAddr {
+        self.address(197, 1)
+    }
 }
 
 fn topology() -> Result<Topology> {
@@ -72,18 +82,20 @@ fn topology() -> Result<Topology> {
     let mut builder = Topology::builder()
         .node(both.map(Net::node))
         .host("client", both.map(Net::client))
+        .host("pod", both.map(Net::pod))
         .host("other", both.map(|net| net.address(1, 4)));
     for (number, pod) in (1..).zip(PODS) {
         builder = builder.host(pod, both.map(|net| net.address(1, number)));
     }
     let topology = builder.build()?;
     for host in PODS.into_iter().chain(["other"]) {
-        topology.serve(host, Transport::Tcp, PORT)?;
-        topology.serve(host, Transport::Udp, PORT)?;
+        for transport in TRANSPORTS {
+            topology.serve(host, transport, PORT)?;
+        }
     }
     // All frontends lead the one client to the same few sockets, so that its ports are soon used again:
     // an endpoint that still waits for the end of a former connection would not answer.
-    for host in PODS.into_iter().chain(["client"]) {
+    for host in PODS.into_iter().chain(["client", "pod"]) {
         forget_ended(topology.host(host)?.namespace())?;
     }
     forget_ended(topology.node())?;
@@ -141,16 +153,19 @@ fn web(net: Net, dice: &mut Dice) -> Result<[Change; 2]> {
     service.internal_policy = dice.policy();
     service.external_policy = dice.policy();
     service.load_balancer_ips = smallvec![net.load_balancer()];
+    service.external_ips = smallvec![net.external()];
     for port in &mut service.ports {
         port.node_port = NODE_PORT;
     }
     if dice.one_in(2) {
         service.source_ranges.push(net.client().into());
+        service.source_ranges.push(net.pod().into());
     }
     if dice.one_in(2) {
         let length = if net.is_v4 { 24 } else { 112 };
         let around = ipnet::IpNet::new(net.client(), length)?.trunc();
         service.source_ranges.push(around);
+        service.source_ranges.push(net.pod().into());
         service.source_ranges.push(net.address(77, 1).into());
     }
     let sure = usize::from(dice.below(3));
@@ -210,21 +225,26 @@ fn request_until(
     stop: &AtomicBool,
     answered: &AtomicUsize,
 ) -> Result<()> {
-    let ways = [
-        ("client", net.cluster_ip(), PORT),
-        ("node", net.cluster_ip(), PORT),
-        ("client", net.load_balancer(), PORT),
-        ("client", net.node(), NODE_PORT),
-        ("node", net.node(), NODE_PORT),
+    let frontends = [
+        (net.cluster_ip(), PORT),
+        (net.load_balancer(), PORT),
+        (net.external(), PORT),
+        (net.node(), NODE_PORT),
     ];
-    let ways = ways
-        .iter()
-        .flat_map(|way| [Transport::Tcp, Transport::Udp].map(|transport| (way, transport)));
-    for ((from, address, port), transport) in ways.cycle() {
+    let ways = frontends.into_iter().flat_map(|(address, port)| {
+        let ways = ["client", "pod", "node"].map(|from| (from, address, port));
+        // The node itself is in no source range.
+        ways.into_iter()
+            .filter(move |(from, ..)| *from != "node" || address != net.load_balancer())
+    });
+    let ways: Vec<_> = ways
+        .flat_map(|way| TRANSPORTS.map(|transport| (way, transport)))
+        .collect();
+    for ((from, address, port), transport) in ways.into_iter().cycle() {
         if stop.load(Ordering::Relaxed) {
             break;
         }
-        let to = SocketAddr::new(*address, *port);
+        let to = SocketAddr::new(address, port);
         match topology.probe(from, Probe { transport, to }, PATIENCE)? {
             Verdict::Answered(answer) if PODS.contains(&&*answer.by) => {
                 answered.fetch_add(1, Ordering::Relaxed);
@@ -265,8 +285,10 @@ fn change_until(
 }
 
 fn churn(topology: &Topology, net: Net, dice: &mut Dice, time: Duration) -> Result<()> {
+    let pods = ipnet::IpNet::new(net.pod(), if net.is_v4 { 16 } else { 112 })?.trunc();
     let mut engine = engine::start(topology.node(), |_| Config {
         node_name: NODE.into(),
+        local: LocalDetector::Cidr(pods),
         node_port_addresses: NodePortAddresses::PRIMARY,
         ..Config::default()
     })?;
@@ -289,6 +311,9 @@ fn churn(topology: &Topology, net: Net, dice: &mut Dice, time: Duration) -> Resu
         ("node", net.cluster_ip(), PORT),
         ("client", net.load_balancer(), PORT),
         ("client", net.node(), NODE_PORT),
+        ("pod", net.cluster_ip(), PORT),
+        ("pod", net.external(), PORT),
+        ("pod", net.node(), NODE_PORT),
     ] {
         connections.push(topology.connect(from, SocketAddr::new(address, port), PATIENCE)?);
     }

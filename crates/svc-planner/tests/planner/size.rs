@@ -90,8 +90,11 @@ fn operations(driver: &mut Driver, change: Change) -> usize {
     driver.drain()
 }
 
+/// What changes, how many operations that may cost, and how it is done.
+type Retyping = (&'static str, usize, fn(&mut Service));
+
 /// What a Service may become, and how much it may cost to become it or to become what it was.
-fn retypings() -> [(&'static str, usize, fn(&mut Service)); 7] {
+fn retypings() -> [Retyping; 7] {
     [
         ("NodePort", 40, |it| it.ports[0].node_port = 31_000),
         ("LoadBalancer with source ranges", 40, |it| {
