@@ -3,11 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use kproxy::{
-    conntrack::Reconciler,
-    engine::{Engine, Netns},
-    manifest::Source,
-};
+use kproxy::{conntrack::Reconciler, engine::Engine, manifest::Source, netns::Netns};
 use netns_lab::Namespace;
 use svc_planner::{
     Config,

@@ -13,7 +13,8 @@ use e2e::{
     objects,
     requests::{topology, under_requests},
 };
-use kproxy::engine::{Engine, GuardOptions, Netns, StateDir};
+use kproxy::engine::{Engine, GuardOptions, StateDir};
+use kproxy::netns::Netns;
 use netns_lab::{Probe, Topology, Transport, Verdict};
 use svc_planner::{
     Config,

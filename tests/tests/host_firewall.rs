@@ -14,7 +14,7 @@ use e2e::{
 };
 use kproxy::{
     check::{Check, Level, check},
-    engine::Netns,
+    netns::Netns,
 };
 use netns_lab::{Probe, Topology, Transport, Verdict};
 

@@ -18,9 +18,10 @@ use e2e::{
     takeover::World,
 };
 use kproxy::apiserver::ApiBoard;
-use kproxy::engine::{Engine, Netns, Saver};
+use kproxy::engine::{Engine, Saver};
 use kproxy::health::Health;
 use kproxy::metrics::Sources;
+use kproxy::netns::Netns;
 use kproxy::proxy::{Periods, Proxy};
 use netns_lab::Namespace;
 use serde_json::json;

@@ -15,7 +15,8 @@ use e2e::{
     objects,
     requests::{PODS, under_requests},
 };
-use kproxy::engine::{Engine, GuardOptions, Netns, StateDir};
+use kproxy::engine::{Engine, GuardOptions, StateDir};
+use kproxy::netns::Netns;
 use netns_lab::{Connection, Probe, Topology, Transport, Verdict};
 use svc_planner::{
     Config,

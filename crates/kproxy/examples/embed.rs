@@ -4,9 +4,10 @@
 
 use core::error::Error;
 
-use kproxy::engine::{self, Engine, Netns, Wait};
+use kproxy::engine::{self, Engine, Wait};
 use kproxy::explain::LiveState;
 use kproxy::manifest::Source;
+use kproxy::netns::Netns;
 use svc_planner::Config;
 use svc_planner::fake::{Host, Packet};
 use svc_planner::object::Protocol;

@@ -11,8 +11,9 @@ use core::time::Duration;
 
 use allocation_counter::measure;
 use kproxy::conntrack::Reconciler;
-use kproxy::engine::{Engine, Netns, Saver, TABLE};
+use kproxy::engine::{Engine, Saver, TABLE};
 use kproxy::lower::{Lowered, lower};
+use kproxy::netns::Netns;
 use kproxy::proxy::Periods;
 use nft_batch::{Batch, BatchOptions, Connection};
 use smallvec::smallvec;

@@ -18,8 +18,9 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use core::time::Duration;
 use std::{fs, io, thread};
 
-use kproxy::engine::{Engine, Netns, Wait};
+use kproxy::engine::{Engine, Wait};
 use kproxy::leftovers::{self, IPVS_LINK, Options};
+use kproxy::netns::Netns;
 use netlink_packet_core::{
     NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload,
 };

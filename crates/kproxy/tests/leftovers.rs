@@ -11,8 +11,8 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use kproxy::engine::Netns;
 use kproxy::leftovers::{Options, What, cleanup};
+use kproxy::netns::Netns;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
 use svc_planner::plan::Family;

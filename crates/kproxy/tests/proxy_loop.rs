@@ -16,8 +16,9 @@ use faulty::{
     Faulty, How, Proxy as Faulted, Refusal, Which, add, add_endpoint, faulty, is_served, node,
     with_engine,
 };
-use kproxy::engine::{Engine, GuardOptions, Netns, Saver, TABLE, Wait};
+use kproxy::engine::{Engine, GuardOptions, Saver, TABLE, Wait};
 use kproxy::lower::{key_bytes, nf_family};
+use kproxy::netns::Netns;
 use kproxy::proxy::{FamilyStatus, Periods, Proxy};
 use nft_batch::{Batch, Connection, Errno, Events};
 use nl_codec::nft::{Elem, Value};

@@ -11,7 +11,8 @@ mod objects;
 
 use std::io::IoSlice;
 
-use kproxy::engine::{Engine, Netns, StateDir, Wait};
+use kproxy::engine::{Engine, StateDir, Wait};
+use kproxy::netns::Netns;
 use nft_batch::{Batch, BatchOptions, Connection, Datagram, Errno, Socket, Transport};
 use nl_codec::msg::{Family as NfFamily, Flags, Messages, MsgType, NftMsg};
 use nl_codec::nft::{Chain, Elem, Set, Table, Value};

@@ -14,7 +14,7 @@ use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use kproxy::engine::Netns;
+use kproxy::netns::Netns;
 use kproxy::startup::{ConntrackSettings, Settings, StartupError, initialize};
 use nft_batch::Events;
 use nix::mount::{MsFlags, mount};

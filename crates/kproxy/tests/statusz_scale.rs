@@ -20,9 +20,10 @@ use std::thread;
 use std::time::Instant;
 
 use browser::{Browser, PHONE};
-use kproxy::engine::{Engine, Netns, Saver};
+use kproxy::engine::{Engine, Saver};
 use kproxy::health::Health;
 use kproxy::listeners::{Listeners, Site as Pages};
+use kproxy::netns::Netns;
 use kproxy::proxy::{Periods, Proxy};
 use kproxy::statusz::{self, Audience};
 use loopback::bring_up;

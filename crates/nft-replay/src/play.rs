@@ -7,6 +7,7 @@
 
 mod handles;
 mod kinds;
+mod names;
 mod namespace;
 mod rewrite;
 mod verdict;

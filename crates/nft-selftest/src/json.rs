@@ -3,8 +3,8 @@
 use nft_batch::KernelVersion;
 use serde_json::{Value, json};
 
-use crate::cli::Tally;
 use crate::doctor::Diagnosis;
+use crate::tally::Tally;
 use crate::{Case, Outcome, Stop};
 
 /// One result.

@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use crate::cli::Tally;
+use crate::tally::Tally;
 use crate::{Case, Outcome, Stop};
 
 /// Version and plan.

@@ -10,6 +10,7 @@ mod json;
 mod ktap;
 mod raw;
 mod run;
+mod tally;
 mod traffic;
 mod verdict;
 

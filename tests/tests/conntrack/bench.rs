@@ -10,7 +10,8 @@ use anyhow::{Context as _, Result, ensure};
 use e2e::{conntrack::Table, engine, objects, ruleset};
 use kproxy::{
     conntrack::{Reconciler, Totals},
-    engine::{Engine, Netns},
+    engine::Engine,
+    netns::Netns,
 };
 use netns_lab::{Flow, Topology, Transport, Verdict};
 use nl_codec::msg;

@@ -5,10 +5,7 @@ use std::{io::IoSlice, sync::Arc};
 
 use anyhow::{Result, ensure};
 use e2e::engine;
-use kproxy::{
-    conntrack::Reconciler,
-    engine::{Engine, Netns},
-};
+use kproxy::{conntrack::Reconciler, engine::Engine, netns::Netns};
 use nft_batch::{Connection, Datagram, Errno, Socket, Wait};
 use svc_planner::Config;
 

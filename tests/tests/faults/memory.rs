@@ -21,8 +21,9 @@ use std::{
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use e2e::{bystander, folder::Folder, memory_cgroup::MemoryCgroup, objects, program::Program};
 use kproxy::{
-    engine::{Engine, Netns, Saver, StateDir, Wait},
+    engine::{Engine, Saver, StateDir, Wait},
     explain::LiveState,
+    netns::Netns,
     proxy::{Periods, Proxy},
 };
 use netns_lab::Namespace;

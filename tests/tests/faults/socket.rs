@@ -11,7 +11,8 @@ use e2e::{
     folder::Folder,
 };
 use kproxy::{
-    engine::{Engine, GuardOptions, Netns, Saver, StateDir, Wait},
+    engine::{Engine, GuardOptions, Saver, StateDir, Wait},
+    netns::Netns,
     proxy::{Periods, Proxy},
 };
 use nft_batch::{Connection, Socket};

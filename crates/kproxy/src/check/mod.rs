@@ -18,7 +18,8 @@ use nft_batch::{Connection, OpenError};
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::engine::{EngineError, Netns};
+use crate::engine::EngineError;
+use crate::netns::Netns;
 
 /// What one check found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

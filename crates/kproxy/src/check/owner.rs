@@ -6,8 +6,10 @@ use nft_batch::{Connection, Errno};
 use nl_codec::msg::Family;
 
 use super::{Check, Finding, Level, finding};
-use crate::engine::{FAMILIES, Netns, StateDir, TABLE};
+use crate::engine::{StateDir, TABLE};
+use crate::family::FAMILIES;
 use crate::lower::nf_family;
+use crate::netns::Netns;
 
 pub(super) fn look(
     connection: &mut Connection,

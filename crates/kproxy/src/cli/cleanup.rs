@@ -3,8 +3,9 @@
 use clap::Args;
 
 use super::{CliError, Exit, Target};
-use crate::engine::{self, EngineError, Netns};
+use crate::engine::{self, EngineError};
 use crate::leftovers;
+use crate::netns::Netns;
 
 /// Remove everything kproxy programmed: the tables `ip kube-proxy` and `ip6 kube-proxy`
 ///

@@ -31,10 +31,10 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use svc_planner::object::Change;
 
-use crate::engine::Netns;
 use crate::ingest::Severity;
 use crate::leftovers;
 use crate::manifest::{Input, Problem, Source, Stats};
+use crate::netns::Netns;
 use crate::watch::AddressWatch;
 
 /// Kubernetes Service proxy that programs nf_tables over netlink.
@@ -285,6 +285,9 @@ pub enum CliError {
     /// The kernel.
     #[error(transparent)]
     Engine(#[from] crate::engine::EngineError),
+    /// A part that works beside the engine.
+    #[error(transparent)]
+    Start(#[from] crate::netns::StartError),
     /// The demo.
     #[error(transparent)]
     Demo(#[from] crate::demo::DemoError),

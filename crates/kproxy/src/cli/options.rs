@@ -13,7 +13,8 @@ use tracing_subscriber::filter::LevelFilter;
 
 use super::{Format, Printer};
 use crate::config::{FeatureGate, FeatureGates, localhost_node_ports};
-use crate::engine::{EngineError, Netns, STATE_DIR, StateDir};
+use crate::engine::{EngineError, STATE_DIR, StateDir};
+use crate::netns::Netns;
 use crate::node::{Identity, host_name, on_this_kernel};
 
 /// Where to work.
@@ -240,7 +241,7 @@ impl ProxyOptions {
     /// What an earlier process left behind for `netns`, or one at work there, to be read only.
     ///
     /// # Errors
-    /// [`EngineError::Netns`], [`EngineError::State`].
+    /// [`EngineError::Start`], [`EngineError::State`].
     pub(super) fn state_to_read(&self, netns: &Netns) -> Result<StateDir, EngineError> {
         StateDir::look(self.state_dir(), netns)
     }

@@ -2,8 +2,8 @@
 
 use clap::{Args, ValueEnum};
 
-use crate::engine::Netns;
 use crate::leftovers;
+use crate::netns::Netns;
 use crate::startup::{Confinement, OnForbidden};
 
 /// What the process keeps once it is at work.

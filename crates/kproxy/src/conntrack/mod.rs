@@ -43,7 +43,8 @@ use svc_planner::plan::Family;
 
 use self::mailbox::Mailbox;
 use self::worker::{Pace, Worker};
-use crate::engine::{EngineError, FAMILIES, Netns};
+use crate::family::FAMILIES;
+use crate::netns::{Netns, StartError};
 
 /// The threads that remove stale connections, one for each family.
 #[derive(Debug)]
@@ -65,8 +66,8 @@ impl Reconciler {
     /// what, see [`Reconciler::publisher`].
     ///
     /// # Errors
-    /// [`EngineError::Netns`], [`EngineError::Open`], [`EngineError::Thread`].
-    pub fn start(netns: &Netns) -> Result<Self, EngineError> {
+    /// See [`StartError`].
+    pub fn start(netns: &Netns) -> Result<Self, StartError> {
         let mut reconciler = Self {
             publisher: Publisher::default(),
             counters: Arc::default(),
@@ -87,7 +88,7 @@ impl Reconciler {
             let thread = thread::Builder::new()
                 .name(format!("conntrack-{family}"))
                 .spawn(move || worker.run())
-                .map_err(EngineError::Thread)?;
+                .map_err(StartError::Thread)?;
             reconciler.threads.push(thread);
         }
         Ok(reconciler)

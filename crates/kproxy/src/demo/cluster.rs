@@ -9,7 +9,7 @@ use svc_planner::plan::Family;
 
 use super::DemoError;
 use crate::{
-    engine::{is_present, present_families},
+    family::{is_present, present_families},
     manifest::Source,
 };
 

@@ -17,7 +17,8 @@ use svc_planner::{Config, config::LocalDetector, plan::Family};
 use thiserror::Error;
 
 use self::cluster::{Cluster, NODE};
-use crate::engine::{Engine, EngineError, Wait, present_families};
+use crate::engine::{Engine, EngineError, Wait};
+use crate::family::present_families;
 
 pub use report::{Outcome, Programming, Report, Row, Share};
 

@@ -3,8 +3,10 @@
 use nft_batch::{Batch, BatchOptions, Connection, Outcome, Socket};
 use svc_planner::plan::Family;
 
-use super::{EngineError, FAMILIES, Netns, TABLE, connect, present_families};
+use super::{EngineError, TABLE, connect};
+use crate::family::{FAMILIES, present_families};
 use crate::lower::nf_family;
+use crate::netns::Netns;
 
 /// Deletes our tables, each family's in a transaction of its own; none there is fine, and so is a kernel
 /// without the family.

@@ -7,23 +7,17 @@ use nft_batch::{BatchError, Errno, OpError, OpenError, QueryError};
 use svc_planner::plan::Family;
 use thiserror::Error;
 
-use super::{NetnsError, TABLE};
+use super::TABLE;
 use crate::lower::LowerError;
+use crate::netns::{NetnsError, StartError};
 
 /// Why the engine could not do its work.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum EngineError {
-    /// The network namespace cannot be opened.
+    /// It cannot begin.
     #[error(transparent)]
-    Netns(#[from] NetnsError),
-    /// nf_tables cannot be reached.
-    #[error("{source}{}", hint(.source))]
-    Open {
-        /// Why.
-        #[from]
-        source: OpenError,
-    },
+    Start(#[from] StartError),
     /// The kernel refused a transaction, and no single Service is to blame.
     #[error("the kernel refused a transaction: {0}")]
     Rejected(Box<OpError>),
@@ -55,9 +49,6 @@ pub enum EngineError {
         /// Its lock.
         lock: PathBuf,
     },
-    /// A thread cannot be started.
-    #[error("cannot start a thread: {0}")]
-    Thread(#[source] io::Error),
     /// What others do to the tables cannot be listened to.
     #[error("cannot listen to nf_tables events: {0}")]
     Listen(String),
@@ -77,23 +68,21 @@ pub enum EngineError {
     Lower(#[from] LowerError),
 }
 
-impl From<BatchError> for EngineError {
-    fn from(error: BatchError) -> Self {
-        Self::Lower(error.into())
+impl From<NetnsError> for EngineError {
+    fn from(error: NetnsError) -> Self {
+        StartError::from(error).into()
     }
 }
 
-/// What to do about the most frequent error.
-fn hint(error: &OpenError) -> &'static str {
-    let refused = match error {
-        OpenError::Socket { errno, .. } | OpenError::Namespace { errno } => *errno == Errno::EPERM,
-        OpenError::Query(query) => query.errno() == Some(Errno::EPERM),
-        _ => false,
-    };
-    if refused {
-        " (CAP_NET_ADMIN in the network namespace is needed)"
-    } else {
-        ""
+impl From<OpenError> for EngineError {
+    fn from(error: OpenError) -> Self {
+        StartError::from(error).into()
+    }
+}
+
+impl From<BatchError> for EngineError {
+    fn from(error: BatchError) -> Self {
+        Self::Lower(error.into())
     }
 }
 

@@ -14,13 +14,11 @@ mod cleanup;
 mod clients;
 mod commit;
 mod dry_run;
-mod family;
 mod fault;
 mod fnv;
 mod guard;
 mod headroom;
 mod inventory;
-mod netns;
 mod owner;
 mod rebuild;
 mod recording;
@@ -32,12 +30,10 @@ mod timing;
 
 pub use cleanup::cleanup;
 pub use dry_run::{RowChange, WouldChange};
-pub use family::{is_present, present_families};
 pub use fault::{EngineError, Trouble};
 pub use guard::{Editor, GuardOptions, Interference};
 pub use headroom::{AffinityFill, Headroom};
 pub(crate) use inventory::read as inventory;
-pub use netns::{Netns, NetnsError};
 pub use recording::Recording;
 pub use saver::Saver;
 pub use state::{STATE_DIR, StateDir};
@@ -59,14 +55,13 @@ use self::guard::structure::{self, Structure};
 use self::guard::{Guard, Tended};
 use self::refusal::Suspect;
 use crate::conntrack::Publisher;
+use crate::family::{FAMILIES, present_families};
 use crate::listeners;
 use crate::lower::{Lowered, key_bytes, nf_family};
+use crate::netns::Netns;
 
 /// Name of our tables, the one kube-proxy uses.
 pub const TABLE: &str = "kube-proxy";
-
-/// The families, each with a table of its own.
-pub const FAMILIES: [Family; 2] = [Family::Ipv6, Family::Ipv4];
 
 /// When a sync has nothing more to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -149,7 +144,7 @@ impl Engine {
     /// has.
     ///
     /// # Errors
-    /// [`EngineError::Netns`], [`EngineError::Open`].
+    /// [`EngineError::Start`].
     pub fn open(netns: &Netns, config: impl Fn(Family) -> Config) -> Result<Self, EngineError> {
         Ok(Self::for_families(
             connect(netns)?,
@@ -468,7 +463,7 @@ fn narrowed(change: &Change, family: Family) -> Change {
 /// Opens the socket in a network namespace.
 ///
 /// # Errors
-/// [`EngineError::Netns`], [`EngineError::Open`].
+/// [`EngineError::Start`].
 pub fn connect(netns: &Netns) -> Result<Connection<Socket>, EngineError> {
     Ok(match netns.open()? {
         Some(file) => Connection::open_in(file.as_fd())?,

@@ -20,8 +20,9 @@ use serde::{Deserialize, Serialize};
 use svc_planner::plan::Family;
 use svc_planner::{LiveSnapshot, Snapshot};
 
+use super::EngineError;
 use super::fnv::Fnv;
-use super::{EngineError, Netns};
+use crate::netns::Netns;
 use crate::watch::wait;
 
 /// Default folder for snapshots; gone after a reboot, as the tables are.
@@ -59,7 +60,7 @@ impl StateDir {
     /// need not exist.
     ///
     /// # Errors
-    /// [`EngineError::Netns`], [`EngineError::State`].
+    /// [`EngineError::Start`], [`EngineError::State`].
     pub fn look(folder: &Path, netns: &Netns) -> Result<Self, EngineError> {
         let namespace = match netns.open()? {
             Some(file) => file.metadata(),

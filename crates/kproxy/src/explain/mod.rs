@@ -160,6 +160,18 @@ pub enum FrontendKind {
     NodePort,
 }
 
+impl FrontendKind {
+    /// What it is called, with its article.
+    const fn with_article(self) -> &'static str {
+        match self {
+            Self::ClusterIp => "a ClusterIP",
+            Self::ExternalIp => "an external IP",
+            Self::LoadBalancer => "a load-balancer IP",
+            Self::NodePort => "a node port",
+        }
+    }
+}
+
 /// Class and group of a frontend's row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct RouteNumbers {

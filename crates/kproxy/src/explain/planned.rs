@@ -8,7 +8,7 @@ use svc_planner::{Config, Next, Planner};
 use thiserror::Error;
 
 use super::Objects;
-use crate::engine::FAMILIES;
+use crate::family::FAMILIES;
 
 /// After so many waits without anything to do nothing more is due.
 const MAX_WAITS: u32 = 1_000;

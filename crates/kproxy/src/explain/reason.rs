@@ -30,7 +30,7 @@ pub(super) fn why(
                 Some(FrontendKind::NodePort) => {
                     format!("{} is a node port", question.to.port())
                 }
-                Some(kind) => format!("{} is {}", question.to.ip(), kind_text(kind)),
+                Some(kind) => format!("{} is {}", question.to.ip(), kind.with_article()),
                 None => format!("{} is an address", question.to),
             };
             format!("{what} of {name}")
@@ -174,7 +174,7 @@ fn untouched(question: &Question, known: &Known<'_>) -> String {
     if let Some(holder) = holders.first() {
         return format!(
             "{to} is {}{}, but not with port {port}/{}: kproxy leaves it alone",
-            kind_text(holder.kind),
+            holder.kind.with_article(),
             of_services(&holders),
             protocol(question.protocol),
         );
@@ -223,16 +223,6 @@ fn of_services(holders: &[Holder<'_>]) -> String {
     }
     let services: Vec<_> = holders.iter().map(|it| one(it.service)).collect();
     format!(" of {}", services.join(" and "))
-}
-
-/// Kind of an address, with its article.
-pub(super) const fn kind_text(kind: FrontendKind) -> &'static str {
-    match kind {
-        FrontendKind::ClusterIp => "a ClusterIP",
-        FrontendKind::ExternalIp => "an external IP",
-        FrontendKind::LoadBalancer => "a load-balancer IP",
-        FrontendKind::NodePort => "a node port",
-    }
 }
 
 const fn protocol(protocol: Protocol) -> &'static str {

@@ -6,7 +6,6 @@ use core::net::SocketAddr;
 use svc_planner::object::TrafficPolicy;
 use svc_planner::plan::Family;
 
-use super::reason::kind_text;
 use super::{Decision, Explanation, FrontendKind, Question, StateSource, Target};
 use crate::engine::TABLE;
 
@@ -74,7 +73,7 @@ fn service(out: &mut String, question: &Question, target: &Target) {
         .as_deref()
         .unwrap_or("unknown, for want of manifests (-f)");
     let _ = writeln!(out, "{:12}{name}", "Service");
-    let kind = target.kind.map(kind_text);
+    let kind = target.kind.map(FrontendKind::with_article);
     let kind = kind.map_or_else(String::new, |kind| {
         let (_, bare) = kind.split_once(' ').unwrap_or(("", kind));
         format!("{bare} ")

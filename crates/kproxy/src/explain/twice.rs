@@ -10,7 +10,6 @@ use svc_planner::plan::{Datum, Key};
 use super::FrontendKind;
 use super::known::Known;
 use super::objects::kind_of;
-use super::reason::kind_text;
 
 /// The endpoint that a packet was translated to.
 pub(super) fn endpoint(outcome: &Outcome) -> Option<SocketAddr> {
@@ -46,7 +45,7 @@ pub(super) fn stopped(
                     FrontendKind::ClusterIp => "internalTrafficPolicy",
                     _ => "externalTrafficPolicy",
                 };
-                (format!("{} of Service {port}", kind_text(kind)), policy)
+                (format!("{} of Service {port}", kind.with_article()), policy)
             }
             None => ("an address of a Service".to_owned(), "its traffic policy"),
         },

@@ -40,7 +40,8 @@ use nft_batch::Connection;
 use svc_planner::plan::Family;
 
 use self::legacy::{Helper, Legacy};
-use crate::engine::{FAMILIES, Netns, NetnsError, present_families};
+use crate::family::{FAMILIES, present_families};
+use crate::netns::{Netns, NetnsError};
 
 /// When to try again what failed: twice as long each time. A lock is soon free.
 const FIRST_RETRY: Duration = Duration::from_secs(2);

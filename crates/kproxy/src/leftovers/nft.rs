@@ -103,7 +103,7 @@ fn note_busy(busy: &mut Busy, errors: &[OpError]) -> bool {
 /// Of reading.
 pub(super) fn has_kubelet_hint(connection: &mut Connection) -> Result<bool, QueryError> {
     let mut hinted = false;
-    for family in crate::engine::FAMILIES {
+    for family in crate::family::FAMILIES {
         let mangle = Table::Mangle.name();
         connection.dump_chains(nf_family(family), mangle, |chain| {
             let name = chain.name.and_then(|name| name.to_str());

@@ -34,8 +34,9 @@ use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 use self::family::Listening;
 use self::task::Context;
-use crate::engine::{EngineError, FAMILIES, Netns};
 use crate::events::Recorder;
+use crate::family::FAMILIES;
+use crate::netns::{Netns, StartError};
 
 /// Is the proxy in step with the cluster? Part of the answer to load balancers.
 pub type Healthy = Arc<dyn Fn() -> bool + Send + Sync>;
@@ -64,14 +65,14 @@ impl Listeners {
     /// [`publisher`](Self::publisher).
     ///
     /// # Errors
-    /// [`EngineError::Netns`], [`EngineError::Thread`].
-    pub fn start(netns: &Netns, healthy: Healthy) -> Result<Self, EngineError> {
+    /// See [`StartError`].
+    pub fn start(netns: &Netns, healthy: Healthy) -> Result<Self, StartError> {
         let netns = netns.open()?;
         let (sender, news) = mpsc::unbounded_channel();
         let context = Arc::new(Context::new(Arc::default(), healthy));
         let shared = Arc::clone(&context);
         let runtime = runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(EngineError::Thread)?;
+        let runtime = runtime.map_err(StartError::Thread)?;
         let thread = thread::Builder::new()
             .name("listeners".to_owned())
             .spawn(move || {
@@ -82,7 +83,7 @@ impl Listeners {
                     Err(errno) => tracing::error!("listeners: network namespace: {errno}"),
                 }
             })
-            .map_err(EngineError::Thread)?;
+            .map_err(StartError::Thread)?;
         Ok(Self {
             publisher: Publisher(sender),
             context,

@@ -14,7 +14,7 @@ use svc_planner::plan::Family;
 use super::{Skipped, SyncMetrics, build_info, features, process, rejected};
 use crate::apiserver::{ApiBoard, RequestFacts, WatchStatus};
 use crate::config::FeatureGates;
-use crate::engine::FAMILIES;
+use crate::family::FAMILIES;
 use crate::health::{Health, family_label};
 use crate::proxy::FamilyStatus;
 use crate::{conntrack, events, listeners};

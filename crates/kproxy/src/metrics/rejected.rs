@@ -12,7 +12,8 @@ use prometheus_client::metrics::counter::ConstCounter;
 use svc_planner::object::Protocol;
 use svc_planner::plan::Family;
 
-use crate::engine::{FAMILIES, TABLE};
+use crate::engine::TABLE;
+use crate::family::FAMILIES;
 use crate::health::family_label;
 use crate::lower::nf_family;
 

@@ -36,12 +36,13 @@ use crate::apiserver::Client;
 use crate::apiserver::ClientError;
 use crate::check::{self, Check, CheckError};
 use crate::conntrack::Reconciler;
-use crate::engine::{Engine, EngineError, Netns, Saver};
+use crate::engine::{Engine, EngineError, Saver};
 use crate::events::{self, ApiSink, EventType, Recording};
 use crate::health::Health;
 use crate::leftovers::Remover;
 use crate::listeners::Listeners;
 use crate::metrics::Sources;
+use crate::netns::{Netns, StartError};
 use crate::proxy::Proxy;
 use crate::statusz;
 use crate::watch::{AddressWatch, Stop};
@@ -229,6 +230,9 @@ pub enum NodeError {
     /// The kernel.
     #[error(transparent)]
     Engine(#[from] EngineError),
+    /// A part that works beside the engine.
+    #[error(transparent)]
+    Start(#[from] StartError),
     /// The API server, or how to reach it.
     #[error(transparent)]
     Api(#[from] ClientError),

@@ -3,7 +3,8 @@
 use std::net::TcpListener;
 
 use super::{NodeError, SiteSettings};
-use crate::engine::{EngineError, Netns};
+use crate::engine::EngineError;
+use crate::netns::Netns;
 
 /// Makes sure that each page can be listened for. Without this, a port that is taken is waited for.
 pub(super) fn require(netns: &Netns, sites: &SiteSettings) -> Result<(), NodeError> {

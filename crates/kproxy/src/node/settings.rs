@@ -10,7 +10,8 @@ use svc_planner::Config;
 use svc_planner::plan::Family;
 
 use super::{Identity, SiteSettings, SourceSettings};
-use crate::engine::{EngineError, GuardOptions, Netns, Recording, StateDir};
+use crate::engine::{EngineError, GuardOptions, Recording, StateDir};
+use crate::netns::Netns;
 use crate::proxy::Periods;
 
 /// Everything the proxy of a node is told, whoever tells it: options of `kproxy run`, or a

@@ -28,8 +28,8 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-use crate::engine::{Netns, NetnsError};
 use crate::leftovers;
+use crate::netns::{Netns, NetnsError};
 
 /// What is set up with privileges; kube-proxy's defaults.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

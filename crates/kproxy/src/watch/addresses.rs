@@ -18,7 +18,7 @@ use svc_planner::mailbox::Publisher;
 use svc_planner::object::Change;
 
 use super::wait;
-use crate::engine::Netns;
+use crate::netns::Netns;
 
 /// linux/rtnetlink.h: `RTNLGRP_IPV4_IFADDR` and `RTNLGRP_IPV6_IFADDR`.
 const GROUPS: [u32; 2] = [5, 9];

@@ -5,7 +5,8 @@ use std::process::Command;
 use std::sync::mpsc;
 use std::time::Instant;
 
-use kproxy::engine::{Engine, GuardOptions, Interference, Netns, TABLE, Wait};
+use kproxy::engine::{Engine, GuardOptions, Interference, TABLE, Wait};
+use kproxy::netns::Netns;
 use nft_batch::{Batch, BatchOptions, Connection, Socket, Transport};
 use nl_codec::msg::Family as NfFamily;
 use nl_codec::nft::{Elem, Value};

@@ -4,7 +4,8 @@ use core::time::Duration;
 use std::sync::mpsc;
 use std::time::Instant;
 
-use kproxy::engine::{Engine, GuardOptions, Netns, TABLE};
+use kproxy::engine::{Engine, GuardOptions, TABLE};
+use kproxy::netns::Netns;
 use nft_batch::Connection;
 use nl_codec::msg::Family as NfFamily;
 use nl_codec::nft::{Elem, Set, Table, Value};

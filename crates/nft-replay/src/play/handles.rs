@@ -2,10 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use nl_codec::msg::{ATTRS_OFFSET, NfMsg, NftMsg};
-use nl_codec::{ATTR_HEADER_LEN, Attrs};
+use nl_codec::msg::{NfMsg, NftMsg};
 
-use super::rewrite::{handles_in, table_of};
+use super::names::{attribute, handles_in, own_handle, table_of};
 use crate::session::{Answer, Exchange, Kind, Session};
 
 /// What a handle belongs to: tables have their own numbers, everything in a table shares one row of
@@ -110,25 +109,6 @@ fn name(msg: &NfMsg<'_>, handle: u64) -> Name {
     }
 }
 
-/// The handle of the object that a reply tells of.
-fn own_handle(msg: &NfMsg<'_>) -> Option<u64> {
-    let kind = handle_attribute(msg)?;
-    let (_, payload) = attribute(msg, kind)?;
-    Some(u64::from_be_bytes(payload.try_into().ok()?))
-}
-
-fn handle_attribute(msg: &NfMsg<'_>) -> Option<u16> {
-    Some(match msg.header.kind.as_nft()? {
-        NftMsg::NEW_TABLE => 4,
-        NftMsg::NEW_CHAIN => 2,
-        NftMsg::NEW_RULE => 3,
-        NftMsg::NEW_SET => 16,
-        NftMsg::NEW_OBJ => 6,
-        NftMsg::NEW_FLOWTABLE => 5,
-        _ => return None,
-    })
-}
-
 /// Whether two replies tell of the same object: same type, family and table; of rules the same chain,
 /// expressions and userdata; of others the same name. Echoes must answer the same message, too.
 fn alike(then: &NfMsg<'_>, now: &NfMsg<'_>, asked: &Exchange<'_>) -> bool {
@@ -149,11 +129,4 @@ fn alike(then: &NfMsg<'_>, now: &NfMsg<'_>, asked: &Exchange<'_>) -> bool {
             Some(NftMsg::NEW_OBJ) => same(2) && same(3),
             _ => same(2),
         }
-}
-
-/// A top-level attribute: where its payload is in the message, and the payload.
-pub(super) fn attribute<'a>(msg: &NfMsg<'a>, kind: u16) -> Option<(usize, &'a [u8])> {
-    let mut attrs = Attrs::new(msg.attrs).map_while(Result::ok);
-    let attr = attrs.find(|attr| attr.kind == kind)?;
-    Some((ATTRS_OFFSET + attr.offset + ATTR_HEADER_LEN, attr.payload))
 }

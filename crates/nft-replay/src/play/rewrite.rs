@@ -1,9 +1,9 @@
 //! A recorded request as it is to be sent here. Lengths and sequence numbers stay as they are.
 
-use nl_codec::msg::{Messages, MsgType, NfMsg, NftMsg};
-use nl_codec::nft::Str;
+use nl_codec::msg::{Messages, MsgType};
 
-use super::handles::{Handles, attribute};
+use super::handles::Handles;
+use super::names::{attribute, handles_in};
 use crate::session::{Exchange, Kind, Outcome};
 
 /// `NFNL_BATCH_GENID`.
@@ -62,34 +62,4 @@ fn is_stale(exchange: &Exchange<'_>) -> bool {
         .errors()
         .any(|(_, refusal)| refusal.errno == nft_batch::Errno::ERESTART);
     restart && exchange.outcome() == Outcome::Refused
-}
-
-/// Handles that a request refers to, and where they are in the message.
-pub(super) fn handles_in(msg: &NfMsg<'_>) -> Vec<(usize, u64)> {
-    let attrs: &[u16] = match msg.header.kind.as_nft() {
-        Some(
-            NftMsg::NEW_RULE
-            | NftMsg::DEL_RULE
-            | NftMsg::DESTROY_RULE
-            | NftMsg::GET_RULE
-            | NftMsg::GET_RULE_RESET,
-        ) => &[3, 6],
-        Some(NftMsg::NEW_CHAIN | NftMsg::DEL_CHAIN | NftMsg::DESTROY_CHAIN) => &[2],
-        Some(NftMsg::DEL_SET | NftMsg::DESTROY_SET) => &[16],
-        Some(NftMsg::DEL_OBJ | NftMsg::DESTROY_OBJ) => &[6],
-        Some(NftMsg::DEL_FLOWTABLE | NftMsg::DESTROY_FLOWTABLE) => &[5],
-        Some(NftMsg::DEL_TABLE | NftMsg::DESTROY_TABLE) => &[4],
-        _ => &[],
-    };
-    let found = attrs.iter().filter_map(|kind| attribute(msg, *kind));
-    found
-        .filter_map(|(at, payload)| Some((at, u64::from_be_bytes(payload.try_into().ok()?))))
-        .collect()
-}
-
-/// The name of a message's table.
-pub(super) fn table_of<'a>(msg: &NfMsg<'a>) -> Option<&'a [u8]> {
-    let mut attrs = msg.attrs().map_while(Result::ok);
-    let attr = attrs.find(|attr| attr.kind == 1)?;
-    attr.value::<Str<'a>>("table").ok().map(Str::as_bytes)
 }

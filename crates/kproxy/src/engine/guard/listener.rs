@@ -14,7 +14,9 @@ use nl_codec::msg::{Family as NfFamily, NfMsg, NftMsg};
 use nl_codec::nft::ElemList;
 use svc_planner::plan::Family;
 
-use super::super::{EngineError, FAMILIES, Netns, TABLE};
+use super::super::{EngineError, TABLE};
+use crate::family::FAMILIES;
+use crate::netns::Netns;
 use crate::watch::wait;
 
 /// Rows remembered by key; beyond, whole sets are suspect.

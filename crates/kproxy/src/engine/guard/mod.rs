@@ -38,7 +38,9 @@ use self::census::Census;
 use self::listener::{Listener, ROWS_MAX};
 use self::rows::Fixes;
 use self::watched::Watched;
-use super::{Engine, EngineError, FAMILIES, Netns, TABLE, Wait};
+use super::{Engine, EngineError, TABLE, Wait};
+use crate::family::FAMILIES;
+use crate::netns::Netns;
 
 /// A transaction with more rows is not listened to.
 const BULK: usize = 512;
@@ -110,7 +112,7 @@ impl<T: Transport> Engine<T> {
     /// [`adopt`](Self::adopt).
     ///
     /// # Errors
-    /// [`EngineError::Listen`], [`EngineError::Netns`], [`EngineError::Query`].
+    /// [`EngineError::Listen`], [`EngineError::Start`], [`EngineError::Query`].
     pub fn guard(
         &mut self,
         netns: &Netns,

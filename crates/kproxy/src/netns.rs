@@ -1,4 +1,4 @@
-//! Which network namespace to work in.
+//! Which network namespace to work in, and what keeps one from it.
 
 use std::fs::File;
 use std::io;
@@ -6,6 +6,7 @@ use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 use std::thread;
 
+use nft_batch::{Errno, OpenError};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use thiserror::Error;
 
@@ -34,6 +35,25 @@ pub struct NetnsError {
     /// Why.
     #[source]
     pub error: io::Error,
+}
+
+/// Why a part of kproxy that works in a network namespace does not start.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The network namespace cannot be opened.
+    #[error(transparent)]
+    Netns(#[from] NetnsError),
+    /// The kernel's netlink cannot be reached.
+    #[error("{source}{}", hint(.source))]
+    Open {
+        /// Why.
+        #[from]
+        source: OpenError,
+    },
+    /// A thread cannot be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(#[source] io::Error),
 }
 
 impl From<&str> for Netns {
@@ -95,6 +115,20 @@ impl Netns {
             },
             error,
         }
+    }
+}
+
+/// What to do about the most frequent error.
+fn hint(error: &OpenError) -> &'static str {
+    let refused = match error {
+        OpenError::Socket { errno, .. } | OpenError::Namespace { errno } => *errno == Errno::EPERM,
+        OpenError::Query(query) => query.errno() == Some(Errno::EPERM),
+        _ => false,
+    };
+    if refused {
+        " (CAP_NET_ADMIN in the network namespace is needed)"
+    } else {
+        ""
     }
 }
 

@@ -1,10 +1,11 @@
-//! Which IP families the kernel has.
+//! The IP families, and which of them the kernel has.
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType, socket};
 use svc_planner::plan::Family;
 
-use super::FAMILIES;
+/// The families, each with a table of its own.
+pub const FAMILIES: [Family; 2] = [Family::Ipv6, Family::Ipv4];
 
 /// The families of which the kernel makes sockets: without IPv6 (`ipv6.disable=1`, or not built in) it
 /// has nf_tables for it all the same, but nothing to use it for.
