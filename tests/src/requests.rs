@@ -5,10 +5,13 @@ use core::{
     sync::atomic::{AtomicBool, AtomicUsize, Ordering},
     time::Duration,
 };
-use std::thread::{self, ScopedJoinHandle};
+use std::{
+    fs,
+    thread::{self, ScopedJoinHandle},
+};
 
 use anyhow::{Result, anyhow, bail};
-use netns_lab::{Probe, Topology, Transport, Verdict};
+use netns_lab::{Namespace, Probe, Topology, Transport, Verdict};
 
 /// The hosts that answer.
 pub const PODS: [&str; 3] = ["pod-1", "pod-2", "pod-3"];
@@ -21,6 +24,27 @@ const WAYS: [(&str, Transport); 4] = [
     ("client", Transport::Udp),
     ("node", Transport::Udp),
 ];
+
+/// Has nothing wait after its connection has ended, at these hosts and the node. Where several frontends
+/// lead a client to the same few sockets, its ports are soon used again: an endpoint that still waits for
+/// the end of a former connection would not answer.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn forget_ended(topology: &Topology, hosts: &[&str]) -> Result<()> {
+    let forget = |namespace: &Namespace| -> Result<()> {
+        Ok(namespace.run(|| fs::write("/proc/sys/net/ipv4/tcp_max_tw_buckets", "0"))??)
+    };
+    for host in hosts {
+        forget(topology.host(host)?.namespace())?;
+    }
+    forget(topology.node())?;
+    topology.node().run(|| {
+        let path = "/proc/sys/net/netfilter/nf_conntrack_tcp_timeout_time_wait";
+        fs::write(path, "1")
+    })??;
+    Ok(())
+}
 
 /// A node, a client, and pods 10.0.1.1 to 10.0.1.3 that answer on `port`.
 ///

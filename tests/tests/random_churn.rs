@@ -7,14 +7,14 @@ use core::{
     time::Duration,
 };
 use std::{
-    fs, thread,
+    thread,
     time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
-use e2e::{engine, objects};
+use e2e::{engine, objects, requests::forget_ended};
 use kproxy::engine::Engine;
-use netns_lab::{Connection, Namespace, Probe, Topology, Transport, Verdict};
+use netns_lab::{Connection, Probe, Topology, Transport, Verdict};
 use smallvec::smallvec;
 use svc_planner::{
     Config,
@@ -93,22 +93,9 @@ fn topology() -> Result<Topology> {
             topology.serve(host, transport, PORT)?;
         }
     }
-    // All frontends lead the one client to the same few sockets, so that its ports are soon used again:
-    // an endpoint that still waits for the end of a former connection would not answer.
-    for host in PODS.into_iter().chain(["client", "pod"]) {
-        forget_ended(topology.host(host)?.namespace())?;
-    }
-    forget_ended(topology.node())?;
-    topology.node().run(|| {
-        let path = "/proc/sys/net/netfilter/nf_conntrack_tcp_timeout_time_wait";
-        fs::write(path, "1")
-    })??;
+    let hosts: Vec<_> = PODS.into_iter().chain(["client", "pod"]).collect();
+    forget_ended(&topology, &hosts)?;
     Ok(topology)
-}
-
-/// Has no socket wait after its connection has ended.
-fn forget_ended(namespace: &Namespace) -> Result<()> {
-    Ok(namespace.run(|| fs::write("/proc/sys/net/ipv4/tcp_max_tw_buckets", "0"))??)
 }
 
 /// xorshift64.

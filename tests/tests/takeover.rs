@@ -88,6 +88,58 @@ fn the_table_of_kube_proxy_1_33_is_taken_over() -> Result<()> {
     take_over(&world)
 }
 
+/// Clients of hosts that are not there: nobody's time starts anew.
+const ABSENT: [(&str, &str, &str); 2] = [
+    ("ip", "203.0.113.77", "10.0.1.1"),
+    ("ip6", "2001:db8:cafe::77", "fd00.10..1.1"),
+];
+/// Seconds left of the three hours that clients stick for.
+const LEFT: u64 = 1_000;
+
+#[test]
+fn clients_of_kube_proxy_stick_for_as_long_as_they_would_have() -> Result<()> {
+    let world = World::new()?;
+    ruleset::load(world.node(), KUBE_PROXY_1_33)?;
+    for (family, client, endpoint) in ABSENT {
+        let set = KUBE_PROXY_1_33.lines().find_map(|line| {
+            let set = line.trim().strip_prefix("set ")?.strip_suffix(" {")?;
+            set.ends_with(&format!("/sticky/tcp/web__{endpoint}/8080"))
+                .then_some(set)
+        });
+        let set = set.context("no set of that endpoint")?;
+        let row = format!("{client} timeout 3h expires {LEFT}s");
+        let rules = format!("add element {family} kube-proxy {set} {{ {row} }}");
+        ruleset::load(world.node(), &rules)?;
+    }
+    let mut kproxy = world.start_kproxy(Path::new(KPROXY))?;
+    kproxy.take_over(&world)?;
+    for (family, client, endpoint) in ABSENT {
+        let left = left(&world, family, client)?;
+        let left = left.with_context(|| format!("{client} is forgotten"))?;
+        ensure!(
+            (1..=LEFT).contains(&left) && left > LEFT / 2,
+            "{client} stuck to {endpoint} for {LEFT} s, and does for {left} s"
+        );
+    }
+    kproxy.stop()
+}
+
+/// Seconds until our table forgets a client.
+fn left(world: &World, family: &str, client: &str) -> Result<Option<u64>> {
+    let listed = ruleset::nft(world.node(), &["-j", "list", "table", family, "kube-proxy"])?;
+    let listed: Json = serde_json::from_str(&listed)?;
+    let objects = listed["nftables"].as_array().into_iter().flatten();
+    let clients = objects.filter_map(|object| {
+        let map = &object["map"];
+        let name = map["name"].as_str()?;
+        name.starts_with("client-affinity")
+            .then_some(map["elem"].as_array()?)
+    });
+    let keys = clients.flatten().map(|row| &row[0]["elem"]);
+    let mut of_client = keys.filter(|key| key["val"]["concat"][0] == client);
+    Ok(of_client.next().and_then(|key| key["expires"].as_u64()))
+}
+
 /// The layout before was much the same, but for its base chains.
 #[test]
 fn a_table_with_other_base_chains_is_taken_over() -> Result<()> {
@@ -207,14 +259,15 @@ fn kube_proxy_cleans_up_after_us() -> Result<()> {
     Ok(())
 }
 
-/// Makes so many Services without endpoints.
+/// Makes so many Services without endpoints, at addresses that nobody else is given.
 fn make_many(control: &ControlPlane, services: usize) -> Result<()> {
     let request = |number| {
+        let address = format!("172.30.{}.{}", 16 + number / 250, 1 + number % 250);
         Request::new(Method::Post, "/api/v1/namespaces/default/services").with(json!({
             "apiVersion": "v1",
             "kind": "Service",
             "metadata": {"name": format!("many-{number}")},
-            "spec": {"ports": [{"port": 80}]},
+            "spec": {"clusterIP": address, "ports": [{"port": 80}]},
         }))
     };
     let requests: Vec<_> = (0..services).map(request).collect();

@@ -14,6 +14,7 @@ use crate::{
     differential::{Check, Cluster, Outcomes, TrialStep},
     folder::Folder,
     program::Program,
+    requests::forget_ended,
 };
 
 /// The manifests.
@@ -81,6 +82,7 @@ impl World {
             topology.serve(host, Transport::Tcp, 8080)?;
             topology.serve(host, Transport::Udp, 8080)?;
         }
+        forget_ended(&topology, &HOSTS.map(|(name, _)| name))?;
         let manifests = Folder::new()?;
         manifests.write("cluster.yaml", CLUSTER)?;
         Ok(Self {

@@ -9,6 +9,7 @@
 
 mod bench;
 mod edits;
+mod every_object;
 #[path = "../objects/mod.rs"]
 mod objects;
 mod scale;
