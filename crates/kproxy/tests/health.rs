@@ -15,7 +15,7 @@ use core::time::Duration;
 use std::io::{self, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Instant;
 
@@ -23,6 +23,7 @@ use faulty::{Faulty, How, Refusal, Which, add, faulty, node, with_engine, with_e
 use kproxy::config::FeatureGates;
 use kproxy::conntrack;
 use kproxy::engine::{GuardOptions, Saver, Wait};
+use kproxy::events::{self, Event, EventType, Options, Recording, Regarding, Sink, SinkError};
 use kproxy::health::Health;
 use kproxy::listeners::{Listeners, Site};
 use kproxy::metrics::{MetricsSite, Sources};
@@ -261,7 +262,10 @@ fn health_ports_and_metrics_follow_when_a_commit_succeeds_at_last() {
 fn while_another_writer_fights_it_is_not_ready() {
     with_engine(|engine| {
         bring_up(&[]);
-        let mut proxy = Proxy::new(engine, Saver::new(None), Periods::default());
+        let (tell, told) = mpsc::channel();
+        let recording = Recording::start(Options::new(OWN), Told(tell)).unwrap();
+        let mut proxy = Proxy::new(engine, Saver::new(None), Periods::default())
+            .recording(recording.recorder());
         let _listeners = serve(&mut proxy);
         let (publisher, mut receiver) = mailbox::open();
         let bell = receiver.bell();
@@ -298,6 +302,12 @@ fn while_another_writer_fights_it_is_not_ready() {
                 1.0
             );
 
+            let event = told.recv_timeout(PATIENCE).unwrap();
+            assert_eq!(event.reason, "ForeignTableChanges");
+            assert_eq!(event.kind, EventType::Warning);
+            assert_eq!(event.regarding, Regarding::Node(OWN.into()));
+            assert!(event.note.contains("nft"), "{}", event.note);
+
             until(|| code("/readyz") == 200);
             let metrics = ask(METRICS, "/metrics").unwrap().body;
             let of = |name: &str| number(&metrics, &format!("{name}{{ip_family=\"IPv4\"}}"));
@@ -307,8 +317,21 @@ fn while_another_writer_fights_it_is_not_ready() {
             assert!(of("kproxy_foreign_edits_mended_total") >= 3.0);
             publisher.close();
             running.join().unwrap();
+            assert!(told.try_recv().is_err(), "told once");
         });
     });
+}
+
+/// Hands events on.
+struct Told(mpsc::Sender<Event>);
+
+impl Sink for Told {
+    fn create(&mut self, event: &Event) -> Result<events::Told, SinkError> {
+        self.0
+            .send(event.clone())
+            .map_err(|why| SinkError::Refused(why.to_string()))?;
+        Ok(events::Told::Created)
+    }
 }
 
 /// Serves a loop's health and metrics.

@@ -6,7 +6,8 @@ use std::process::Command;
 use std::sync::mpsc;
 use std::time::Instant;
 
-use kproxy::engine::{Engine, GuardOptions, Netns};
+use kproxy::engine::{Engine, GuardOptions};
+use kproxy::netns::Netns;
 use nft_batch::Connection;
 use serde_json::Value as Json;
 use smallvec::smallvec;
