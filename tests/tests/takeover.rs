@@ -26,11 +26,13 @@ fn take_over(world: &World) -> Result<()> {
     let before = world.observe()?;
     let stuck = world.stuck(1)?;
     let mut connections = world.connect()?;
+    let flows = world.flows()?;
     let kproxy = Traffic::during(world.topology(), || {
         let mut kproxy = world.start_kproxy(Path::new(KPROXY))?;
         kproxy.take_over(world)?.check()?;
         Ok(kproxy)
     })?;
+    flows.stay()?;
     ensure!(
         world.stuck(STICKS)? == stuck,
         "clients stuck to {stuck:?} before"
@@ -44,6 +46,7 @@ fn take_over(world: &World) -> Result<()> {
         );
     }
     echo(&mut connections)?;
+    flows.stay()?;
     kproxy.stop()?;
     Layout::read(world.node())?.check()?;
     echo(&mut connections)
@@ -181,6 +184,7 @@ fn kube_proxy_takes_over_and_stays_well() -> Result<()> {
     kproxy.stop()?;
     let before = world.observe()?;
     let mut connections = world.connect()?;
+    let flows = world.flows()?;
     let kube_proxy = Traffic::during(world.topology(), || {
         let mut kube_proxy = KubeProxy::start(&control, world.node(), World::settings())?;
         kube_proxy.settle(&control, world.node())?;
@@ -203,6 +207,7 @@ fn kube_proxy_takes_over_and_stays_well() -> Result<()> {
         "something else becomes of a probe"
     );
     echo(&mut connections)?;
+    flows.stay()?;
     // And back again, over a table that both have written.
     kube_proxy.stop()?;
     take_over(&world)

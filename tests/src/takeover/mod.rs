@@ -6,4 +6,4 @@ mod world;
 
 pub use layout::Layout;
 pub use traffic::Traffic;
-pub use world::{CLUSTER, Kproxy, World, echo};
+pub use world::{CLUSTER, Flows, Kproxy, World, echo};

@@ -1,10 +1,10 @@
 //! A dual-stack node, its hosts, and the cluster of `takeover/cluster.yaml`.
 
 use core::{net::SocketAddr, time::Duration};
-use std::{collections::BTreeMap, path::Path, process::Command, time::Instant};
+use std::{collections::BTreeMap, fs, path::Path, process::Command, time::Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use netns_lab::{Connection, Namespace, Topology, Transport};
+use netns_lab::{Connection, Flow, Namespace, Topology, Transport, Verdict};
 use nft_batch::{EventError, Events};
 use serde_json::json;
 
@@ -44,6 +44,8 @@ const KEPT: [(&str, usize); 4] = [("pod", 0), ("external", 2), ("external", 5), 
 /// ClusterIPs of the Service whose clients stick.
 const STICKY: [&str; 2] = ["172.30.2.3", "fd00:10:96::2:3"];
 const CLIENTS: [&str; 3] = ["pod", "external", "node"];
+/// UDP flows of each family, enough to notice that they choose anew.
+const FLOWS: usize = 9;
 /// Enough to miss one of two endpoints once in 10⁴ times.
 const TRIES: usize = 15;
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -83,6 +85,11 @@ impl World {
             topology.serve(host, Transport::Udp, 8080)?;
         }
         forget_ended(&topology, &HOSTS.map(|(name, _)| name))?;
+        // Flows outlast whatever is done meanwhile.
+        for setting in ["udp_timeout", "udp_timeout_stream"] {
+            let path = format!("/proc/sys/net/netfilter/nf_conntrack_{setting}");
+            topology.node().run(move || fs::write(path, "600"))??;
+        }
         let manifests = Folder::new()?;
         manifests.write("cluster.yaml", CLUSTER)?;
         Ok(Self {
@@ -211,6 +218,24 @@ impl World {
         Ok(connections)
     }
 
+    /// Opens UDP flows to a Service with two endpoints.
+    ///
+    /// # Errors
+    /// When one does not reach an endpoint.
+    pub fn flows(&self) -> Result<Flows> {
+        let mut flows = Vec::new();
+        let (_, addresses, port) = FRONTENDS[1];
+        for address in addresses {
+            let to = SocketAddr::new(address.parse()?, port);
+            for from in CLIENTS.into_iter().cycle().take(FLOWS) {
+                let flow = self.topology.flow(from, to)?;
+                let by = answered(&flow).with_context(|| format!("{from} to {to}"))?;
+                flows.push((format!("{from} to {to}"), flow, by));
+            }
+        }
+        Ok(Flows(flows))
+    }
+
     /// Starts `kproxy run`, the program `kproxy`, on the node.
     ///
     /// # Errors
@@ -248,8 +273,33 @@ impl World {
 impl Drop for World {
     fn drop(&mut self) {
         // Beside the folder; what is left is in the system's folder for temporary files.
-        let _ = std::fs::remove_dir_all(self.manifests.path().with_extension("state"));
-        let _ = std::fs::remove_file(self.manifests.path().with_extension("log"));
+        let _ = fs::remove_dir_all(self.manifests.path().with_extension("state"));
+        let _ = fs::remove_file(self.manifests.path().with_extension("log"));
+    }
+}
+
+/// UDP flows that go on, and the endpoint that each reached.
+#[derive(Debug)]
+pub struct Flows(Vec<(String, Flow, Box<str>)>);
+
+impl Flows {
+    /// Each still reaches the endpoint that it reached.
+    ///
+    /// # Errors
+    /// Which do not.
+    pub fn stay(&self) -> Result<()> {
+        for (name, flow, before) in &self.0 {
+            let by = answered(flow).with_context(|| format!("flow of {name}"))?;
+            ensure!(by == *before, "flow of {name}: {before} before, now {by}");
+        }
+        Ok(())
+    }
+}
+
+fn answered(flow: &Flow) -> Result<Box<str>> {
+    match flow.ask(PATIENCE)? {
+        Verdict::Answered(answer) => Ok(answer.by),
+        verdict => bail!("{verdict:?}"),
     }
 }
 
