@@ -46,16 +46,21 @@ pub fn forget_ended(topology: &Topology, hosts: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// A node, a client, and pods 10.0.1.1 to 10.0.1.3 that answer on `port`.
+/// A node, a client, and pods 10.0.1.1 to 10.0.1.3, `fd00:10::1:1` to `fd00:10::1:3`, that answer on
+/// `port`.
 ///
 /// # Errors
 /// When the namespaces cannot be made.
 pub fn topology(port: u16) -> Result<Topology> {
     let mut builder = Topology::builder()
-        .node(["192.168.0.2".parse()?])
-        .host("client", ["10.0.9.1".parse()?]);
+        .node(["192.168.0.2".parse()?, "2001:db8::1".parse()?])
+        .host("client", ["10.0.9.1".parse()?, "fd00:10::9:1".parse()?]);
     for (number, pod) in (1..).zip(PODS) {
-        builder = builder.host(pod, [format!("10.0.1.{number}").parse()?]);
+        let addresses = [
+            format!("10.0.1.{number}").parse()?,
+            format!("fd00:10::1:{number}").parse()?,
+        ];
+        builder = builder.host(pod, addresses);
     }
     let topology = builder.build()?;
     for pod in PODS {

@@ -23,7 +23,7 @@ const NODE: &str = "apiVersion: v1
 kind: Node
 metadata: {name: node-a}
 status:
-  addresses: [{type: InternalIP, address: 192.168.0.2}]
+  addresses: [{type: InternalIP, address: 192.168.0.2}, {type: InternalIP, address: '2001:db8::1'}]
 ";
 const SIGKILL: i32 = 9;
 const KILLS: usize = 10;
@@ -45,12 +45,9 @@ impl Dice {
     }
 }
 
-/// A Service and its slice, with at least one endpoint if it is the one always served.
+/// A Service of both families and its slices, with at least one endpoint of each if it is the one always
+/// served.
 fn manifest(number: u64, dice: &mut Dice) -> Result<String> {
-    let mut pods: Vec<_> = (1..=3).filter(|_| dice.below(2) == 0).collect();
-    if number == 0 && pods.is_empty() {
-        pods.push(1 + dice.below(3));
-    }
     let sticky = number != 0 && dice.below(4) == 0;
     let affinity = if sticky { "ClientIP" } else { "None" };
     let (kind, node_port) = match dice.below(3) {
@@ -64,27 +61,40 @@ metadata: {{name: s{number}, namespace: default}}
 spec:
   type: {kind}
   clusterIP: 172.30.1.{number}
+  clusterIPs: [172.30.1.{number}, 'fd00:10:96::1:{number:x}']
   sessionAffinity: {affinity}
   ports:
     - {{name: tcp, protocol: TCP, port: 80{node_port}}}
     - {{name: udp, protocol: UDP, port: 80{node_port}}}
----
+"
+    );
+    for (family, net) in [("IPv4", "10.0.1."), ("IPv6", "fd00:10::1:")] {
+        write!(
+            text,
+            "---
 apiVersion: discovery.k8s.io/v1
 kind: EndpointSlice
 metadata:
-  name: s{number}
+  name: s{number}-{name}
   namespace: default
   labels: {{kubernetes.io/service-name: s{number}}}
-addressType: IPv4
+addressType: {family}
 ports: [{{name: tcp, protocol: TCP, port: 80}}, {{name: udp, protocol: UDP, port: 80}}]
 endpoints:
-"
-    );
-    for pod in &pods {
-        writeln!(text, "  - {{addresses: [10.0.1.{pod}]}}")?;
-    }
-    if pods.is_empty() {
-        text = text.replace("endpoints:\n", "endpoints: []\n");
+",
+            name = family.to_lowercase()
+        )?;
+        let mut pods: Vec<_> = (1..=3).filter(|_| dice.below(2) == 0).collect();
+        if number == 0 && pods.is_empty() {
+            pods.push(1 + dice.below(3));
+        }
+        for pod in &pods {
+            writeln!(text, "  - {{addresses: ['{net}{pod}']}}")?;
+        }
+        if pods.is_empty() {
+            text.truncate(text.len() - 1);
+            text.push_str(" []\n");
+        }
     }
     Ok(text)
 }
@@ -106,7 +116,12 @@ fn change(folder: &Folder, dice: &mut Dice) -> Result<()> {
 
 fn arguments(command: &mut Command, state: &Path) {
     command
-        .args(["--node-name", "node-a", "--cluster-cidr", "10.0.0.0/8"])
+        .args([
+            "--node-name",
+            "node-a",
+            "--cluster-cidr",
+            "10.0.0.0/8,fd00:10::/64",
+        ])
         .arg("--state-dir")
         .arg(state);
 }
@@ -209,12 +224,20 @@ fn killed_at_any_moment_it_goes_on_and_no_request_is_lost() -> Result<()> {
     first.stop()?;
     topology.node().run(bystander::load)??;
     let others = topology.node().run(bystander::listing)??;
-    let served = SocketAddr::new("172.30.1.0".parse()?, PORT);
-    let answered = under_requests(&topology, served, |_| {
-        churn(&topology, &manifests, &state, &mut dice)
+    let four = SocketAddr::new("172.30.1.0".parse()?, PORT);
+    let six = SocketAddr::new("fd00:10:96::1:0".parse()?, PORT);
+    let mut answered = [0; 2];
+    answered[0] = under_requests(&topology, four, |_| {
+        answered[1] = under_requests(&topology, six, |_| {
+            churn(&topology, &manifests, &state, &mut dice)
+        })?;
+        Ok(())
     })?;
-    println!("{answered} requests");
-    ensure!(answered > 200, "only {answered} requests");
+    println!("{answered:?} requests");
+    ensure!(
+        answered.iter().all(|it| *it > 200),
+        "only {answered:?} requests"
+    );
     let listing = topology.node().run(bystander::listing)??;
     ensure!(listing == others, "tables of others: {listing}");
     Ok(())
