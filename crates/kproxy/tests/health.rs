@@ -231,7 +231,7 @@ fn health_ports_and_metrics_follow_when_a_commit_succeeds_at_last() {
         }
         until_synced(&mut proxy);
         until(|| at(32000).is_ok_and(|code| code == 200));
-        assert_eq!((pending(), nobody()), (0.0, 0.0));
+        until(|| (pending(), nobody()) == (0.0, 0.0));
 
         faulty(proxy.engine()).refusals = vec![refusal()];
         for change in balanced(2, 32000, "other")
@@ -240,20 +240,19 @@ fn health_ports_and_metrics_follow_when_a_commit_succeeds_at_last() {
         {
             proxy.apply(change);
         }
-        sync(&mut proxy);
-        assert!(
-            faulty(proxy.engine()).turned_away > 0,
-            "nothing was refused"
-        );
+        // A busy machine may end a sync before the second family has had its turn.
+        until(|| {
+            sync(&mut proxy);
+            faulty(proxy.engine()).turned_away > 0 && pending() == 2.0
+        });
         assert_eq!(at(32000).unwrap(), 200, "as the kernel has it");
         assert!(at(32001).is_err(), "nothing is served there");
-        assert_eq!(pending(), 2.0);
 
         faulty(proxy.engine()).refusals.clear();
         until_synced(&mut proxy);
         until(|| at(32000).is_ok_and(|code| code == 503));
         until(|| at(32001).is_ok_and(|code| code == 200));
-        assert_eq!((pending(), nobody()), (0.0, 1.0));
+        until(|| (pending(), nobody()) == (0.0, 1.0));
     });
 }
 
