@@ -38,6 +38,17 @@ pub struct Dump {
     pub passes: u32,
 }
 
+impl Dump {
+    /// This one and one more after it.
+    fn and(self, next: Self) -> Self {
+        Self {
+            consistent: self.consistent && next.consistent && next.generation == self.generation,
+            generation: self.generation,
+            passes: self.passes + next.passes,
+        }
+    }
+}
+
 /// Number of the attribute that names the table, in tables themselves, too.
 const TABLE: u16 = 1;
 /// How often a set is read at most, and how long after the beginning it is still begun anew: packets
@@ -157,37 +168,30 @@ impl<T: Transport> Connection<T> {
         seen: &mut Seen,
         each: &mut impl FnMut(&Elem<'_>),
     ) -> Result<Dump, QueryError> {
-        let begun = Instant::now();
-        let mut dump = self.pass(family, filter, seen, each)?;
-        while seen.repeats() && dump.passes < MAX_PASSES && begun.elapsed() < AGAIN_WITHIN {
-            let again = self.pass(family, filter, seen, each)?;
-            dump.consistent &= again.consistent && again.generation == dump.generation;
-            dump.passes += 1;
-        }
-        dump.consistent &= !seen.repeats();
-        Ok(dump)
-    }
-
-    /// Reads a set from beginning to end.
-    fn pass(
-        &mut self,
-        family: Family,
-        filter: &ElemList<'_>,
-        seen: &mut Seen,
-        each: &mut impl FnMut(&Elem<'_>),
-    ) -> Result<Dump, QueryError> {
         let what = "dump elements";
-        seen.begin_pass();
-        self.dump(what, &dump(NftMsg::GET_SETELEM, family), filter, |msg| {
-            let list = msg.body::<ElemList<'_>>()?;
-            for elem in list.elems.iter().flatten() {
-                let elem = elem?;
-                if seen.is_new(&elem) {
-                    each(&elem);
+        let head = dump(NftMsg::GET_SETELEM, family);
+        let begun = Instant::now();
+        let mut before: Option<Dump> = None;
+        loop {
+            seen.begin_pass();
+            let read = self.dump(what, &head, filter, |msg| {
+                let list = msg.body::<ElemList<'_>>()?;
+                for elem in list.elems.iter().flatten() {
+                    let elem = elem?;
+                    if seen.is_new(&elem) {
+                        each(&elem);
+                    }
                 }
+                Ok(())
+            })?;
+            let mut all = before.map_or(read, |before| before.and(read));
+            let again = all.passes < MAX_PASSES && begun.elapsed() < AGAIN_WITHIN;
+            if !seen.repeats() || !again {
+                all.consistent &= !seen.repeats();
+                return Ok(all);
             }
-            Ok(())
-        })
+            before = Some(all);
+        }
     }
 
     /// Stateful objects of one table.

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io::IoSlice;
 
 use nft_batch::{Datagram, Errno, Transport, Wait};
-use nl_codec::msg::{Flags, Header, Messages, MsgType, NftMsg};
+use nl_codec::msg::{Family, Flags, Head, Header, Messages, MsgType, NftMsg, put_message};
+use nl_codec::nft::{Elem, ElemList, Elems, Value};
 use nl_codec::{Encoder, SliceCursor};
 
 pub(crate) const PORT: u32 = 4711;
@@ -16,6 +17,13 @@ pub(crate) struct Reply {
     pub(crate) bytes: Vec<u8>,
     pub(crate) sender: u32,
     pub(crate) truncated: bool,
+}
+
+/// Keys that a dump of elements tells.
+#[derive(Debug, Clone)]
+pub(crate) struct FakeDump {
+    pub(crate) keys: Vec<u32>,
+    pub(crate) commits: bool,
 }
 
 /// See the module.
@@ -56,6 +64,9 @@ pub(crate) struct FakeKernel {
     pub(crate) committed: Vec<Vec<Vec<u8>>>,
     /// Number of acks that each batch asked for.
     pub(crate) acks_asked: Vec<usize>,
+    /// What dumps of elements still to come tell, in order; without one there is no set. A dump that
+    /// commits has somebody else commit at its end.
+    pub(crate) dumps: VecDeque<FakeDump>,
     /// Datagrams handled.
     pub(crate) received: usize,
     /// Do nothing to batches before this many have been handled (lets a connection be made).
@@ -83,6 +94,7 @@ impl FakeKernel {
             queue: VecDeque::new(),
             committed: Vec::new(),
             acks_asked: Vec::new(),
+            dumps: VecDeque::new(),
             received: 0,
             armed: false,
         }
@@ -213,6 +225,14 @@ impl Transport for FakeKernel {
         } else if messages[0].0.kind.as_nft() == Some(NftMsg::GET_GEN) {
             let reply = generation(&messages[0].0, self.generation);
             self.push(reply, false);
+        } else if messages[0].0.kind.as_nft() == Some(NftMsg::GET_SETELEM)
+            && let Some(dump) = self.dumps.pop_front()
+        {
+            let seq = messages[0].0.seq;
+            self.push(elements(&dump.keys, self.generation, seq), false);
+            let done = seal(vec![0; 20], MsgType::DONE, Flags::MULTI, seq);
+            self.push(done, false);
+            self.generation += u32::from(dump.commits);
         } else {
             // Whatever is asked for does not exist.
             let reply = ack(&messages[0].0, Some(Errno::ENOENT));
@@ -254,6 +274,29 @@ pub(crate) fn ack(request: &Header, errno: Option<Errno>) -> Vec<u8> {
     bytes.extend_from_slice(&(-errno.map_or(0, |errno| errno.0)).to_ne_bytes());
     bytes.extend_from_slice(&request.to_bytes());
     seal(bytes, MsgType::ERROR, Flags::CAPPED, request.seq)
+}
+
+/// A part of a dump.
+fn elements(keys: &[u32], generation: u32, seq: u32) -> Vec<u8> {
+    let elems: Vec<Elem<'_>> = keys
+        .iter()
+        .map(|key| Elem::new(Value::u32_be(*key)))
+        .collect();
+    let mut list = ElemList::named("t", "m");
+    list.elems = Some(Elems::new(&elems));
+    let kind = MsgType::nft(NftMsg::NEW_SETELEM);
+    let mut bytes = vec![0; 4096];
+    let mut cursor = SliceCursor::new(&mut bytes);
+    put_message(
+        &mut cursor,
+        &Head::nft(NftMsg::NEW_SETELEM, Family::IPV4),
+        &list,
+    )
+    .unwrap();
+    let len = cursor.written().len();
+    bytes.truncate(len);
+    bytes[18..20].copy_from_slice(&generation.to_be_bytes()[2..]);
+    seal(bytes, kind, Flags::MULTI, seq)
 }
 
 fn generation(request: &Header, generation: u32) -> Vec<u8> {
