@@ -1,5 +1,7 @@
 //! Dumps of a set whose hash table the kernel is resizing: some elements come twice, others not at all.
 
+#![allow(clippy::unwrap_used, reason = "test code outside #[test] functions")]
+
 mod support;
 
 use nft_batch::{Connection, Dump};
