@@ -119,6 +119,11 @@ impl Lists {
         Some(number)
     }
 
+    /// Rows of all lists.
+    pub(crate) fn rows(&self) -> u32 {
+        self.rows
+    }
+
     /// Removes a list that never reached the kernel.
     pub(crate) fn remove(&mut self, number: u32) {
         if self.take(number).is_some() {

@@ -17,6 +17,9 @@ use crate::model::service::Role;
 use crate::plan::{Datum, Key};
 use crate::report::Reason;
 
+/// How many times the hold time a list out of use is kept while there are ports to be planned.
+const WANTED_HOLDS: u64 = 60;
+
 /// What a port's load-balancer addresses are restricted to.
 #[derive(Debug, Clone)]
 pub(super) struct Restriction {
@@ -110,6 +113,31 @@ impl Work<'_> {
         self.draft.undo.push(Undo::Guard { id, guard: before });
         self.edit_list(list, |list| list.users = list.users.saturating_add(1));
         self.edit_list(former, |list| list.users = list.users.saturating_sub(1));
+    }
+
+    /// Is it a list out of use that ports may still be about to use? Of many Services at once some come
+    /// after others for longer than the hold time.
+    pub(crate) fn may_be_wanted(&self, due: Due) -> bool {
+        let Due::List(number) = due else {
+            return false;
+        };
+        let long = self.hold.saturating_mul(WANTED_HOLDS);
+        let unused = self.kernel.lists.at(number).filter(|list| list.users == 0);
+        unused.is_some_and(|list| !is_over(list.since, long, self.now))
+    }
+
+    /// How many rows the kernel compares, at most, to delete a list's: it looks for each from the first
+    /// row of the set on (`nft_pipapo_remove`).
+    pub(crate) fn rows_compared(&self, due: Due) -> u64 {
+        let Due::List(number) = due else {
+            return 0;
+        };
+        let lists = &self.kernel.lists;
+        let over = |list: &&List| list.users == 0 && is_over(list.since, self.hold, self.now);
+        let list = lists.at(number).filter(over);
+        let rows = list.map_or(0, |list| list.ranges.len());
+        let rows = u64::try_from(rows).unwrap_or(u64::MAX);
+        rows.saturating_mul(lists.rows().into())
     }
 
     /// Deletes a list that has been out of use for long.
