@@ -8,11 +8,12 @@ use nft_batch::{Batch, Errno};
 use nl_codec::msg::NftMsg;
 use nl_codec::nft::chain::{ChainHook, Hook};
 use nl_codec::nft::expr::{Immediate, Lookup, Nat, NfProto};
+use nl_codec::nft::set::{SetField, SetFlags};
 use nl_codec::nft::{Data, Elem, Register, Value, Verdict as NftVerdict};
 
 use crate::Stop;
 use crate::bench::{
-    Bench, IP, REG, T, chain, daddr, key, map, output, row, rule, sized, table, vmap,
+    Bench, IP, REG, T, chain, daddr, desc, key, map, output, row, rule, set, sized, table, vmap,
 };
 use crate::case::cases;
 use crate::raw::Raw;
@@ -25,6 +26,7 @@ cases! {"validation":
     a_chain_that_is_reached_many_ways_is_validated_once,
     dnat_is_for_nat_chains_at_prerouting_and_output,
     a_set_is_found_by_walking_those_before_it,
+    a_row_of_ranges_is_deleted_after_looking_at_those_before_it,
 }
 
 /// Rows before, and after growing ten times.
@@ -271,5 +273,51 @@ fn a_set_is_found_by_walking_those_before_it(b: &mut Bench) -> Verdict {
         ));
         check!(first < last, "{first:?}, then {last:?}");
     }
+    Ok(())
+}
+
+/// A number before an address, as ranges of sources have a list's; `nft_pipapo_remove` compares each row
+/// before the one that is deleted.
+fn a_row_of_ranges_is_deleted_after_looking_at_those_before_it(b: &mut Bench) -> Verdict {
+    const EACH: u32 = 4;
+    let mut keys = Vec::new();
+    for number in 0..SMALL {
+        keys.push([number.to_be_bytes(), [192, 0, 2, 1]].concat());
+    }
+    let rows = |part: core::ops::Range<u32>| {
+        let keys = part.filter_map(|at| keys.get(usize::try_from(at).ok()?));
+        keys.map(|key| {
+            let mut elem = Elem::new(Value::new(key));
+            elem.key_end = Some(Data::Value(Value::new(key)));
+            elem
+        })
+    };
+    let mut ranges = set("ranges");
+    ranges.flags = Some(SetFlags::INTERVAL | SetFlags::CONCAT);
+    ranges.key_len = Some(8);
+    let fields = [SetField::new(4), SetField::new(4)];
+    ranges.desc = Some(desc(&fields));
+    let mut batch = b.batch();
+    batch.add_table(IP, &table())?;
+    let new = batch.add_set(IP, &ranges)?;
+    batch.add_elements(new, rows(0..SMALL))?;
+    b.commit(batch)?;
+    let deleted = |b: &mut Bench, from: u32| {
+        let mut batch = b.batch();
+        let ranges = batch.set(IP, T, "ranges")?;
+        batch.delete_elements(ranges, rows(from..from + EACH))?;
+        timed(b, batch)
+    };
+    let last = shortest(|round| deleted(b, SMALL - EACH * (round + 1)))?;
+    let first = shortest(|round| deleted(b, EACH * round))?;
+    b.note(format!(
+        "{EACH} rows of {SMALL}: the first in {:.1} µs, the last in {:.1} µs",
+        micros(first),
+        micros(last)
+    ));
+    check!(
+        last.as_secs_f64() > NOT_NOISE * first.as_secs_f64(),
+        "the first take {first:?}, the last {last:?}"
+    );
     Ok(())
 }
