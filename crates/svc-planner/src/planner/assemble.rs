@@ -13,8 +13,8 @@ use crate::planning::{Planned, Work};
 
 /// Names deleted in one transaction.
 const CLEAN_UP_NAMES: usize = 2000;
-/// So many rows of ranges, about, may the kernel compare to delete others in one transaction. Each takes
-/// it 3 to 12 µs, while which nobody else in the network namespace can commit.
+/// So many rows of ranges, about, may the kernel compare to delete others in one transaction: each takes
+/// it 3 µs and more, during which nobody else in the network namespace can commit.
 const MAX_COMPARED: u64 = 50_000;
 
 impl Planner {

@@ -122,8 +122,8 @@ impl Work<'_> {
             return false;
         };
         let long = self.hold.saturating_mul(WANTED_HOLDS);
-        let unused = self.kernel.lists.at(number).filter(|list| list.users == 0);
-        unused.is_some_and(|list| !is_over(list.since, long, self.now))
+        let list = self.kernel.lists.at(number);
+        list.is_some_and(|list| list.users == 0 && !is_over(list.since, long, self.now))
     }
 
     /// How many rows the kernel compares, at most, to delete a list's: it looks for each from the first
@@ -132,18 +132,20 @@ impl Work<'_> {
         let Due::List(number) = due else {
             return 0;
         };
-        let lists = &self.kernel.lists;
-        let over = |list: &&List| list.users == 0 && is_over(list.since, self.hold, self.now);
-        let list = lists.at(number).filter(over);
-        let rows = list.map_or(0, |list| list.ranges.len());
+        let rows = self.unused(number).map_or(0, |list| list.ranges.len());
         let rows = u64::try_from(rows).unwrap_or(u64::MAX);
-        rows.saturating_mul(lists.rows().into())
+        rows.saturating_mul(self.kernel.lists.rows().into())
+    }
+
+    /// A list that has been out of use for long.
+    fn unused(&self, number: u32) -> Option<&List> {
+        let list = self.kernel.lists.at(number)?;
+        (list.users == 0 && is_over(list.since, self.hold, self.now)).then_some(list)
     }
 
     /// Deletes a list that has been out of use for long.
     pub(super) fn retire_list(&mut self, number: u32) {
-        let over = |list: &&List| list.users == 0 && is_over(list.since, self.hold, self.now);
-        if self.kernel.lists.at(number).filter(over).is_none() {
+        if self.unused(number).is_none() {
             return;
         }
         let Some(list) = self.kernel.lists.take(number) else {
