@@ -1,5 +1,5 @@
-//! Lists of source ranges: Services with equal ranges share one. A list's rows never change; a
-//! Service whose ranges change is switched to another list.
+//! Lists of source ranges: Services with equal ranges share one. The rows of a list in use never
+//! change; a Service whose ranges change is switched to another list.
 
 use std::sync::Arc;
 
@@ -57,7 +57,7 @@ impl Lists {
     pub(crate) fn numbered(lists: Vec<(u32, List)>) -> Option<Self> {
         let mut all = Self::default();
         for (number, list) in &lists {
-            if *number < FIRST || all.find(&list.ranges).is_some() {
+            if *number < FIRST {
                 return None;
             }
             all.note(*number, list);
@@ -134,16 +134,18 @@ impl Lists {
     /// Takes a list out; its number stays reserved until [`free`](Self::free).
     pub(crate) fn take(&mut self, number: u32) -> Option<List> {
         let list = self.arena.take(number.checked_sub(FIRST)?)?;
-        self.index.remove(&list.ranges);
-        let rows = u32::try_from(list.ranges.len()).unwrap_or(u32::MAX);
-        self.rows = self.rows.saturating_sub(rows);
-        if let Some(own) = self.rows_of.get_mut(&list.namespace) {
-            *own = own.saturating_sub(rows);
-            if *own == 0 {
-                self.rows_of.remove(&list.namespace);
-            }
-        }
+        self.forget(number, &list);
         Some(list)
+    }
+
+    /// Gives a list out of use other ranges; the former are returned.
+    pub(crate) fn change(&mut self, number: u32, ranges: Arc<[IpNet]>) -> Option<Arc<[IpNet]>> {
+        let mut list = self.at(number)?.clone();
+        self.forget(number, &list);
+        let former = core::mem::replace(&mut list.ranges, ranges);
+        self.note(number, &list);
+        *self.at_mut(number)? = list;
+        Some(former)
     }
 
     pub(crate) fn put_back(&mut self, number: u32, list: List) {
@@ -155,12 +157,27 @@ impl Lists {
         self.arena.free(number.saturating_sub(FIRST));
     }
 
+    /// What is left of a list out of use may equal another list, which is still found then.
     fn note(&mut self, number: u32, list: &List) {
         let rows = u32::try_from(list.ranges.len()).unwrap_or(u32::MAX);
-        self.index.insert(Arc::clone(&list.ranges), number);
+        self.index.entry(Arc::clone(&list.ranges)).or_insert(number);
         self.rows = self.rows.saturating_add(rows);
         let own = self.rows_of.entry(Arc::clone(&list.namespace)).or_default();
         *own = own.saturating_add(rows);
+    }
+
+    fn forget(&mut self, number: u32, list: &List) {
+        let rows = u32::try_from(list.ranges.len()).unwrap_or(u32::MAX);
+        if self.index.get(&list.ranges) == Some(&number) {
+            self.index.remove(&list.ranges);
+        }
+        self.rows = self.rows.saturating_sub(rows);
+        if let Some(own) = self.rows_of.get_mut(&list.namespace) {
+            *own = own.saturating_sub(rows);
+            if *own == 0 {
+                self.rows_of.remove(&list.namespace);
+            }
+        }
     }
 }
 

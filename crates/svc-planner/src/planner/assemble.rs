@@ -13,9 +13,6 @@ use crate::planning::{Planned, Work};
 
 /// Names deleted in one transaction.
 const CLEAN_UP_NAMES: usize = 2000;
-/// So many rows of ranges, about, may the kernel compare to delete others in one transaction: each takes
-/// it 3 µs and more, during which nobody else in the network namespace can commit.
-const MAX_COMPARED: u64 = 50_000;
 
 impl Planner {
     pub(super) fn assemble(&mut self, draft: &mut Draft, now: u64) {
@@ -252,24 +249,9 @@ impl Planner {
             return;
         }
         let ports_wait = !work.model.queue.is_empty() || !self.parked.is_empty();
-        let mut compared: u64 = 0;
-        let mut wanted = Vec::new();
-        while work.draft.has_room(chunk, limit)
-            && compared < MAX_COMPARED
-            && let Some((_, due)) = self.due.pop_front_if(|(time, _)| *time <= now)
-        {
-            if ports_wait && work.may_be_wanted(due) {
-                wanted.push(due);
-                continue;
-            }
-            compared = compared.saturating_add(work.rows_compared(due));
-            let before = work.draft.size();
-            work.retire(due);
-            work.draft.count_item(before, None);
-        }
-        for due in wanted {
-            self.due.push_back((now.saturating_add(work.hold), due));
-        }
+        work.retire_due(&mut self.due, ports_wait, |draft| {
+            draft.has_room(chunk, limit)
+        });
         while let Some(id) = self.aside.pop(now) {
             if let Some(port) = work.model.ports.at_mut(id) {
                 port.set_aside = false;

@@ -4,6 +4,8 @@
 //! before the first guard that names it and go a while after the last; a guard comes the hold time
 //! before its frontend leads to what it protects, and may go with it.
 
+use std::sync::Arc;
+
 use ipnet::IpNet;
 
 use super::Work;
@@ -19,6 +21,10 @@ use crate::report::Reason;
 
 /// How many times the hold time a list out of use is kept while there are ports to be planned.
 const WANTED_HOLDS: u64 = 60;
+
+/// So many rows of a set of ranges are moved, when one before them is deleted, in the time in which one
+/// is compared.
+const MOVED_PER_COMPARED: u64 = 32;
 
 /// What a port's load-balancer addresses are restricted to.
 #[derive(Debug, Clone)]
@@ -117,7 +123,7 @@ impl Work<'_> {
 
     /// Is it a list out of use that ports may still be about to use? Of many Services at once some come
     /// after others for longer than the hold time.
-    pub(crate) fn may_be_wanted(&self, due: Due) -> bool {
+    pub(super) fn may_be_wanted(&self, due: Due) -> bool {
         let Due::List(number) = due else {
             return false;
         };
@@ -126,15 +132,20 @@ impl Work<'_> {
         list.is_some_and(|list| list.users == 0 && !is_over(list.since, long, self.now))
     }
 
-    /// How many rows the kernel compares, at most, to delete a list's: it looks for each from the first
-    /// row of the set on (`nft_pipapo_remove`).
-    pub(crate) fn rows_compared(&self, due: Due) -> u64 {
+    /// How many of a list's rows can be deleted while the kernel compares so many, and how many it
+    /// compares for them, at most. It looks for each row from the first of the set on and moves those
+    /// after it (`nft_pipapo_remove`); a list's own rows lie in order, so that its first comes after
+    /// those of others only.
+    pub(super) fn deletable(&self, due: Due, compared: u64) -> (usize, u64) {
         let Due::List(number) = due else {
-            return 0;
+            return (usize::MAX, 0);
         };
-        let rows = self.unused(number).map_or(0, |list| list.ranges.len());
-        let rows = u64::try_from(rows).unwrap_or(u64::MAX);
-        rows.saturating_mul(self.kernel.lists.rows().into())
+        let own = self.unused(number).map_or(0, |list| list.ranges.len());
+        let own = u64::try_from(own).unwrap_or(u64::MAX);
+        let all = u64::from(self.kernel.lists.rows());
+        let each = all.saturating_sub(own) + all / MOVED_PER_COMPARED + 1;
+        let rows = own.min((compared / each).max(1));
+        (usize::try_from(rows).unwrap_or(usize::MAX), rows * each)
     }
 
     /// A list that has been out of use for long.
@@ -143,22 +154,30 @@ impl Work<'_> {
         (list.users == 0 && is_over(list.since, self.hold, self.now)).then_some(list)
     }
 
-    /// Deletes a list that has been out of use for long.
-    pub(super) fn retire_list(&mut self, number: u32) {
-        if self.unused(number).is_none() {
-            return;
-        }
-        let Some(list) = self.kernel.lists.take(number) else {
-            return;
+    /// Deletes a list that has been out of use for long, or its first rows. Is it gone?
+    pub(super) fn retire_list(&mut self, number: u32, rows: usize) -> bool {
+        let Some(list) = self.unused(number) else {
+            return true;
         };
-        for range in list.ranges.iter() {
+        let ranges = Arc::clone(&list.ranges);
+        let (first, rest) = ranges.split_at(rows.min(ranges.len()));
+        for range in first {
             self.draft
                 .delete(SetId::SourceRanges, 0, source_key(number, *range));
         }
-        self.draft
-            .undo
-            .push(Undo::ListRemoved(number, Box::new(list)));
-        self.draft.freed_lists.push(number);
+        if !rest.is_empty() {
+            if let Some(former) = self.kernel.lists.change(number, rest.into()) {
+                self.draft.undo.push(Undo::ListShortened(number, former));
+            }
+            return false;
+        }
+        if let Some(list) = self.kernel.lists.take(number) {
+            self.draft
+                .undo
+                .push(Undo::ListRemoved(number, Box::new(list)));
+            self.draft.freed_lists.push(number);
+        }
+        true
     }
 
     fn restriction(&mut self, id: u32) -> Result<Restriction, Planned> {

@@ -1,23 +1,74 @@
 //! Deleting what has been out of use long enough.
 
+use std::collections::VecDeque;
+
 use super::Work;
-use super::draft::{Due, Undo};
+use super::draft::{Draft, Due, Undo};
 use crate::clock::{IN_USE, is_over};
 use crate::kernel::class::State;
 use crate::kernel::set::SetId;
+
+/// So many rows of ranges, about, may the kernel compare to delete others in one transaction: each takes
+/// it 3 µs and more, during which nobody else in the network namespace can commit.
+const MAX_COMPARED: u64 = 50_000;
 
 /// Classes out of use that are kept, since they may be needed again.
 const IDLE_CLASSES: usize = 64;
 
 impl Work<'_> {
-    /// Looks at something that went out of use a while ago.
-    pub(crate) fn retire(&mut self, due: Due) {
+    /// Looks at what went out of use a while ago, as long as there is room; of lists of source ranges only
+    /// as much is deleted as does not take long. They are kept longer while ports wait for their turn.
+    pub(crate) fn retire_due(
+        &mut self,
+        queue: &mut VecDeque<(u64, Due)>,
+        ports_wait: bool,
+        has_room: impl Fn(&Draft) -> bool,
+    ) {
+        let mut compared: u64 = 0;
+        let (mut wanted, mut later) = (Vec::new(), Vec::new());
+        while has_room(self.draft)
+            && let Some((time, due)) = queue.pop_front_if(|(time, _)| *time <= self.now)
+        {
+            if ports_wait && self.may_be_wanted(due) {
+                wanted.push(due);
+                continue;
+            }
+            let left = MAX_COMPARED.saturating_sub(compared);
+            if matches!(due, Due::List(_)) && left == 0 {
+                later.push((time, due));
+                continue;
+            }
+            let (rows, costs) = self.deletable(due, left);
+            compared = compared.saturating_add(costs);
+            let before = self.draft.size();
+            let is_done = self.retire(due, rows);
+            self.draft.count_item(before, None);
+            if !is_done {
+                later.push((time, due));
+            }
+        }
+        for due in later.into_iter().rev() {
+            queue.push_front(due);
+        }
+        for due in wanted {
+            queue.push_back((self.now.saturating_add(self.hold), due));
+        }
+    }
+
+    /// Looks at something that went out of use a while ago; of a list of ranges at most so many rows
+    /// are deleted. Is it done with?
+    fn retire(&mut self, due: Due, rows: usize) -> bool {
+        if let Due::List(number) = due
+            && !self.retire_list(number, rows)
+        {
+            return false;
+        }
         self.draft.consumed.push(due);
         match due {
             Due::Frontend(id) => self.retire_reject(id),
             Due::Group(number) => self.retire_group(number),
             Due::Class(number) => self.retire_class(number),
-            Due::List(number) => self.retire_list(number),
+            Due::List(_) => {}
             // Looked at in every transaction.
             Due::NodePortIps => {}
             Due::Hairpin(key) => {
@@ -33,6 +84,7 @@ impl Work<'_> {
                 }
             }
         }
+        true
     }
 
     fn is_over(&self, since: u64) -> bool {

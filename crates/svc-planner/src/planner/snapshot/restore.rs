@@ -292,8 +292,9 @@ impl Restore<'_> {
             };
             lists.push((list.number, restored));
         }
-        self.planner.kernel.lists = Lists::numbered(lists)
-            .ok_or(RestoreError::Inconsistent("two lists of ranges are one"))?;
+        self.planner.kernel.lists = Lists::numbered(lists).ok_or(RestoreError::Inconsistent(
+            "a list of ranges has a number of another's",
+        ))?;
         Ok(())
     }
 

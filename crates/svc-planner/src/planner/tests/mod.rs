@@ -6,6 +6,7 @@ mod listeners;
 mod overview;
 mod restart;
 mod services;
+mod source_lists;
 mod source_ranges;
 mod sticky;
 mod table;

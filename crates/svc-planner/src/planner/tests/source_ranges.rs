@@ -1,13 +1,11 @@
 //! Load-balancer addresses that only some sources may reach.
 
-use core::net::IpAddr;
-
 use super::*;
 use crate::kernel::source_list::NOBODY;
 
-const VIP: &str = "192.0.2.1";
+pub(super) const VIP: &str = "192.0.2.1";
 
-fn restricted(name: &str, ip: &str, ranges: &[&str]) -> Service {
+pub(super) fn restricted(name: &str, ip: &str, ranges: &[&str]) -> Service {
     let mut service = service(name, ip);
     service.load_balancer_ips.push(VIP.parse().unwrap());
     service.source_ranges = ranges.iter().map(|range| range.parse().unwrap()).collect();
@@ -20,7 +18,7 @@ fn restrict(bench: &mut Bench, ranges: &[&str]) {
 }
 
 /// What becomes of a connection to the address from a source.
-fn from(bench: &Bench, source: &str) -> String {
+pub(super) fn from(bench: &Bench, source: &str) -> String {
     let [source, vip] = [source, VIP].map(|ip| ip.parse().unwrap());
     let packet = Packet::arriving("eth0", source, vip, Protocol::Tcp, 80);
     let verdicts: BTreeSet<String> = bench
@@ -35,7 +33,7 @@ fn from(bench: &Bench, source: &str) -> String {
     verdicts.into_iter().collect::<Vec<_>>().join(" or ")
 }
 
-fn ranges(bench: &Bench) -> BTreeMap<u32, Vec<String>> {
+pub(super) fn ranges(bench: &Bench) -> BTreeMap<u32, Vec<String>> {
     let mut lists: BTreeMap<u32, Vec<String>> = BTreeMap::new();
     for key in bench.set("source-ranges").into_keys() {
         let Key::Source { list, range } = key else {
@@ -46,7 +44,7 @@ fn ranges(bench: &Bench) -> BTreeMap<u32, Vec<String>> {
     lists
 }
 
-fn list_of(bench: &Bench, vip: &str) -> Option<u32> {
+pub(super) fn list_of(bench: &Bench, vip: &str) -> Option<u32> {
     let key = Key::Frontend {
         address: vip.parse().unwrap(),
         protocol: Protocol::Tcp,
@@ -360,78 +358,4 @@ fn an_address_with_ranges_goes_to_a_service_without_endpoints_and_other_ranges()
     assert_eq!(from(&bench, "203.0.113.9"), "dropped");
     assert_eq!(from(&bench, "198.51.100.5"), "rejected");
     bench.check();
-}
-
-/// Services with an address and two ranges each.
-fn many(bench: &mut Bench, count: u8) {
-    for number in 0..count {
-        let text = format!("web-{number}");
-        let mut service = restricted(&text, &format!("10.96.1.{number}"), &[]);
-        service.load_balancer_ips = smallvec![IpAddr::from([192, 0, 3, number])];
-        for range in ["203.0", "198.18"] {
-            let range = format!("{range}.{number}.0/24");
-            service.source_ranges.push(range.parse().unwrap());
-        }
-        bench.apply(Change::Service(service));
-        bench.apply(slice(&format!("{text}-a"), &text, &["10.0.0.1"]));
-    }
-}
-
-/// Commits all there is, each transaction taking so long; rows of ranges added and deleted by each.
-fn slowly(bench: &mut Bench, each: Duration) -> Vec<(usize, usize)> {
-    let mut ranges = Vec::new();
-    loop {
-        bench.now += each;
-        match bench.planner.next(bench.now) {
-            Next::Commit(transaction) => {
-                bench.kernel.apply(&transaction, bench.now).unwrap();
-                let changes = transaction.elements.iter();
-                let rows = changes
-                    .filter(|change| change.set.starts_with("source-ranges"))
-                    .map(|change| (change.add.len(), change.delete.len()));
-                ranges.extend(rows);
-                bench.planner.committed(bench.now);
-            }
-            Next::WaitUntil(time) => bench.now = bench.now.max(time),
-            Next::Idle => return ranges,
-            next => panic!("{next:?}"),
-        }
-    }
-}
-
-/// Of many Services at once the last have their turn when the lists of the first are long there.
-#[test]
-fn lists_are_kept_for_ports_that_have_not_had_their_turn() {
-    let mut bench = Bench::new(Config {
-        chunk: 16,
-        ..config()
-    });
-    bench.apply(Change::Service(service("other", "10.96.0.9")));
-    bench.drain();
-    many(&mut bench, 60);
-    let rows = slowly(&mut bench, Duration::from_millis(100));
-    let sum = |part: fn(&(usize, usize)) -> usize| rows.iter().map(part).sum::<usize>();
-    assert_eq!((sum(|it| it.0), sum(|it| it.1)), (120, 0));
-    assert_eq!(bench.set("firewall").len(), 60);
-    bench.check();
-}
-
-/// The kernel looks for each row to delete from the first one on.
-#[test]
-fn many_lists_are_deleted_a_few_at_a_time() {
-    const LISTS: usize = 250;
-    let mut bench = Bench::new(config());
-    many(&mut bench, 250);
-    bench.drain();
-    assert_eq!(ranges(&bench).len(), LISTS);
-    for number in 0..LISTS {
-        bench.apply(Change::ServiceGone(name(&format!("web-{number}"))));
-    }
-    let rows = slowly(&mut bench, Duration::from_millis(1));
-    assert_eq!(ranges(&bench).len(), 0);
-    let most = rows.iter().map(|it| it.1).max();
-    assert!(
-        most.is_some_and(|most| (1..LISTS).contains(&most)),
-        "{rows:?}"
-    );
 }

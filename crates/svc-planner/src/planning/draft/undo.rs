@@ -1,5 +1,9 @@
 //! How to take back what planning changed.
 
+use std::sync::Arc;
+
+use ipnet::IpNet;
+
 use crate::kernel::Kernel;
 use crate::kernel::class::Class;
 use crate::kernel::group::{Facts, Group};
@@ -76,6 +80,7 @@ pub(crate) enum Undo {
         since: u64,
     },
     ListAdded(u32),
+    ListShortened(u32, Arc<[IpNet]>),
     ListRemoved(u32, Box<List>),
 }
 
@@ -187,6 +192,9 @@ impl Undo {
                 }
             }
             Self::ListAdded(number) => kernel.lists.remove(number),
+            Self::ListShortened(number, ranges) => {
+                kernel.lists.change(number, ranges);
+            }
             Self::ListRemoved(number, list) => kernel.lists.put_back(number, *list),
         }
     }
