@@ -1,7 +1,7 @@
 use std::{
     fs::{self, File},
     io,
-    os::fd::AsFd as _,
+    os::fd::{AsFd as _, BorrowedFd},
     path::{Path, PathBuf},
     sync::{Arc, mpsc},
     thread::{self, JoinHandle},
@@ -126,8 +126,8 @@ impl NamespaceRef {
             .doing(format!("enter network namespace {}", self.name))
     }
 
-    pub(crate) fn file(&self) -> &File {
-        &self.file
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
     }
 }
 

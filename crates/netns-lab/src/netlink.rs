@@ -1,5 +1,8 @@
 use core::{net::IpAddr, time::Duration};
-use std::{io, os::fd::AsRawFd as _};
+use std::{
+    io,
+    os::fd::{AsRawFd as _, BorrowedFd},
+};
 
 use netlink_packet_core::{
     NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload,
@@ -16,10 +19,7 @@ use netlink_packet_route::{
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
-use crate::{
-    error::{Doing as _, LabError},
-    namespace::NamespaceRef,
-};
+use crate::error::{Doing as _, LabError};
 
 /// linux/rtnetlink.h: RTNLGRP_LINK.
 const GROUP_LINK: u32 = 1;
@@ -84,13 +84,13 @@ impl Netlink {
     pub(crate) fn add_veth(
         &mut self,
         (name, mac): (&str, Mac),
-        (peer, peer_mac): (&NamespaceRef, Mac),
+        (peer, peer_mac): (BorrowedFd<'_>, Mac),
     ) -> Result<(), LabError> {
         let mut far = LinkMessage::default();
         far.attributes = vec![
             LinkAttribute::IfName("eth0".into()),
             LinkAttribute::Address(peer_mac.to_vec()),
-            LinkAttribute::NetNsFd(peer.file().as_raw_fd()),
+            LinkAttribute::NetNsFd(peer.as_raw_fd()),
         ];
         let mut near = LinkMessage::default();
         near.attributes = vec![

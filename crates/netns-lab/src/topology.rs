@@ -301,7 +301,7 @@ fn add_link(
     let name = interface.to_owned();
     let near = node.run(move || {
         let mut netlink = Netlink::open()?;
-        netlink.add_veth((&name, mac(number, 1)), (&far, mac(number, 2)))?;
+        netlink.add_veth((&name, mac(number, 1)), (far.fd(), mac(number, 2)))?;
         let link = netlink.index(&name)?;
         netlink.set_up(link)?;
         Ok::<_, LabError>(link)

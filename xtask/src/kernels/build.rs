@@ -123,24 +123,6 @@ fn package(id: &str) -> &str {
     }
 }
 
-/// The libraries that a program needs, by ldd(1), its loader among them; none if it is static or no
-/// program.
-pub(super) fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
-    let bytes = std::fs::read(program).with_context(|| program.display().to_string())?;
-    if super::guest::needs_loader(&bytes) != Some(true) {
-        return Ok(Vec::new());
-    }
-    let shown = Command::new("ldd").arg(program).output().context("ldd")?;
-    ensure!(shown.status.success(), "ldd {}", program.display());
-    // "libc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x…)", "/lib64/ld-linux-x86-64.so.2 (0x…)"
-    let text = String::from_utf8_lossy(&shown.stdout);
-    let words = text.split_whitespace();
-    Ok(words
-        .filter(|it| it.starts_with('/'))
-        .map(PathBuf::from)
-        .collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -13,11 +13,13 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use super::build::libraries;
 use super::catalogue::Kernel;
 use super::cpio::Archive;
 use super::job::{Job, Outcome};
-use super::suite::{COMMANDS, COMMANDS_SCRIPT};
+use super::libraries::{loaded_by, needs_loader};
+
+/// Where the guest finds the script that runs every command once.
+pub(super) const COMMANDS: &str = "/commands.sh";
 
 /// Seconds that a boot may take, unless told otherwise.
 const LIMIT: u64 = 900;
@@ -95,11 +97,11 @@ impl Files {
         archive.file("bin/busybox", 0o755, &busybox)?;
         archive.link("bin/sh", "busybox")?;
         archive.file("init", 0o755, include_bytes!("init.sh"))?;
-        archive.file(COMMANDS, 0o755, COMMANDS_SCRIPT)?;
+        archive.file(COMMANDS, 0o755, include_bytes!("commands.sh"))?;
         let mut files = BTreeSet::new();
         for path in paths {
             for file in files_below(path)? {
-                files.extend(libraries(&file)?);
+                files.extend(loaded_by(&file)?.into_iter().map(|it| it.path));
                 files.insert(file);
             }
         }
@@ -242,23 +244,4 @@ pub(super) fn check_busybox() -> Result<()> {
         bail!("/bin/busybox needs libraries: install busybox-static");
     }
     Ok(())
-}
-
-/// Whether a 64-bit ELF file names an interpreter (`PT_INTERP`, elf(5)); `None` if it is none.
-pub(super) fn needs_loader(elf: &[u8]) -> Option<bool> {
-    const PT_INTERP: u32 = 3;
-    let half = |at: usize| {
-        let bytes = elf.get(at..at + 2)?.try_into().ok()?;
-        Some(usize::from(u16::from_le_bytes(bytes)))
-    };
-    if !elf.starts_with(b"\x7fELF\x02") {
-        return None;
-    }
-    let table = u64::from_le_bytes(elf.get(32..40)?.try_into().ok()?);
-    let (size, count) = (half(54)?, half(56)?);
-    let mut headers = elf
-        .get(usize::try_from(table).ok()?..)?
-        .chunks(size.max(4))
-        .take(count);
-    Some(headers.any(|header| header.starts_with(&PT_INTERP.to_le_bytes())))
 }

@@ -3,11 +3,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use test_support::control_plane::program;
 
+use super::libraries::loaded_by;
 use crate::packages::{self, on_path};
 use crate::sh;
 
@@ -27,29 +27,12 @@ pub(super) fn folder() -> Result<PathBuf> {
     for program in programs {
         let name = program.file_name().context("a program without a name")?;
         copy(&program, &folder.join(name))?;
-        for (name, library) in libraries(&program)? {
-            copy(&library, &folder.join(name))?;
-            extensions(&library, &folder.join("xtables"))?;
+        for library in loaded_by(&program)? {
+            copy(&library.path, &folder.join(library.name))?;
+            extensions(&library.path, &folder.join("xtables"))?;
         }
     }
     Ok(folder)
-}
-
-/// What a program is loaded with, by the names that it asks for; the loader is `ld.so`.
-fn libraries(program: &Path) -> Result<Vec<(String, PathBuf)>> {
-    let output = Command::new("ldd").arg(program).output()?;
-    ensure!(output.status.success(), "ldd {}", program.display());
-    let mut found = Vec::new();
-    for line in String::from_utf8_lossy(&output.stdout).lines() {
-        // "libc.so.6 => /lib/… (0x…)" or "/lib64/ld-linux-x86-64.so.2 (0x…)"
-        let words: Vec<_> = line.split_whitespace().collect();
-        match *words.as_slice() {
-            [name, "=>", path, _] => found.push((name.to_owned(), path.into())),
-            [path, _] if path.starts_with('/') => found.push(("ld.so".to_owned(), path.into())),
-            _ => {}
-        }
-    }
-    Ok(found)
 }
 
 /// iptables loads a match or target from a folder beside its library.

@@ -6,6 +6,7 @@ mod cpio;
 mod guest;
 mod job;
 mod kube_proxy;
+mod libraries;
 mod report;
 mod suite;
 mod vmlinux;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 
 use super::build::Built;
+use super::guest::COMMANDS;
 use super::job::{Format, Job};
 use crate::sh;
 
@@ -23,11 +24,6 @@ const SCENARIOS: [&str; 8] = [
 
 const SCENARIO_TESTS: &str = "e2e:scenarios";
 const KPROXY: &str = "e2e/kproxy-under-test";
-
-/// Where the guest finds the script that runs every command once.
-pub(super) const COMMANDS: &str = "/commands.sh";
-/// The script itself.
-pub(super) const COMMANDS_SCRIPT: &[u8] = include_bytes!("commands.sh");
 
 /// The programs.
 pub(super) struct Suite {

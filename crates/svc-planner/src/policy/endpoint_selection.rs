@@ -3,38 +3,12 @@
 
 use hashbrown::HashMap;
 
+use super::candidate::Candidate;
 use super::topology::Nearness;
 use crate::model::Model;
 use crate::model::address::{LocalTarget, Target};
 use crate::model::service::Port;
 use crate::model::slice::{Flags, SlicePort};
-
-/// An endpoint of a Service port.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Candidate {
-    pub(super) target: Target,
-    pub(super) zones: u32,
-    pub(super) flags: Flags,
-    /// Of which slice it is.
-    slice: u32,
-    in_cluster: bool,
-    in_local: bool,
-}
-
-impl Candidate {
-    pub(super) const fn is_ready(&self) -> bool {
-        self.flags.has(Flags::READY)
-    }
-
-    /// Still serves while it terminates.
-    const fn is_draining(&self) -> bool {
-        self.flags.has(Flags::SERVING) && self.flags.has(Flags::TERMINATING)
-    }
-
-    const fn is_local(&self) -> bool {
-        self.flags.has(Flags::LOCAL)
-    }
-}
 
 /// The endpoints of a Service port; kept between uses for its buffers.
 #[derive(Debug, Default)]

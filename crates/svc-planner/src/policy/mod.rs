@@ -1,5 +1,6 @@
 //! What Kubernetes wants of a proxy, one concept a file.
 
+mod candidate;
 pub(crate) mod endpoint_selection;
 pub(crate) mod frontends;
 pub(crate) mod hairpin;

@@ -3,7 +3,7 @@
 //! Hints come from the EndpointSlice controller; the proxy follows them only when every ready
 //! endpoint has one and at least one names this node or zone (KEP-2433, KEP-3015).
 
-use super::endpoint_selection::Candidate;
+use super::candidate::Candidate;
 use crate::model::arena::NONE;
 use crate::model::interner::Interner;
 use crate::model::slice::{Flags, matches_zone};

@@ -11,15 +11,12 @@ use core::hash::BuildHasher as _;
 use core::time::Duration;
 use std::hash::RandomState;
 
-use nft_batch::{Connection, ElementWalk, Errno, QueryError, Socket, Transport, Walked};
+use nft_batch::{Connection, ElementWalk, QueryError, Socket, Walked};
 use svc_planner::plan::{Family, Key, KeyType, Name};
 use svc_planner::{ExpectedSet, Planner};
 
-use super::super::{Engine, EngineError, TABLE, Wait};
-use super::Tended;
-use super::listener::ROWS_MAX;
-use super::structure::{self, Structure};
-use super::watched::Watched;
+use super::super::TABLE;
+use super::structure::Structure;
 use crate::lower::{boundaries, boundary_of, key_bytes, key_of, nf_family};
 
 /// Datagrams read at a time, of some hundred rows each.
@@ -32,20 +29,20 @@ const TRIES: u32 = 3;
 /// How far it has got in the table of a family.
 #[derive(Debug)]
 pub(super) struct Census {
-    elements: ElementWalk<Socket>,
+    pub(super) elements: ElementWalk<Socket>,
     /// Position of the next set among the planner's.
     position: usize,
-    walk: Option<Walk>,
+    pub(super) walk: Option<Walk>,
     /// Not before this.
     pub(super) due: Duration,
-    /// Clients that stick, at the last count.
-    clients: Option<u32>,
-    hasher: RandomState,
+    /// Clients that stick, at the last count; `None` where the kernel tells it itself.
+    pub(super) clients: Option<u32>,
+    pub(super) hasher: RandomState,
 }
 
 /// What there is to look at in a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Content {
+pub(super) enum Content {
     /// Keys, one by one.
     Keys,
     /// Prefixes, all together.
@@ -56,18 +53,18 @@ enum Content {
 
 /// A set under way.
 #[derive(Debug)]
-struct Walk {
-    set: Name,
+pub(super) struct Walk {
+    pub(super) set: Name,
     layout: KeyType,
-    content: Content,
-    rows: u64,
+    pub(super) content: Content,
+    pub(super) rows: u64,
     /// Of the elements of a set of prefixes; does not depend on their order.
-    sum: u64,
-    tries: u32,
+    pub(super) sum: u64,
+    pub(super) tries: u32,
 }
 
 /// What a slice came to.
-enum Slice {
+pub(super) enum Slice {
     /// There is more of the set.
     On,
     /// Nothing is wrong with it, or it cannot be told.
@@ -99,7 +96,7 @@ impl Census {
     }
 
     /// Begins a walk over the next set that needs one; `None` after the last.
-    fn begin(
+    pub(super) fn begin(
         &mut self,
         family: Family,
         planner: &Planner,
@@ -129,13 +126,8 @@ impl Census {
         }))
     }
 
-    /// Clients that stick, at the last count; `None` where the kernel tells it itself.
-    pub(super) const fn clients(&self) -> Option<u32> {
-        self.clients
-    }
-
     /// Slices that a set takes, about.
-    fn slices(&self, set: &ExpectedSet<'_>) -> u64 {
+    pub(super) fn slices(&self, set: &ExpectedSet<'_>) -> u64 {
         let walk = self.walk.as_ref().filter(|walk| walk.set == *set.name);
         let seen = walk.map_or(0, |walk| walk.rows);
         let clients = self.clients.filter(|_| set.dynamic);
@@ -146,7 +138,7 @@ impl Census {
 
 impl Walk {
     /// Reads some datagrams; tells how many rows they had, too.
-    fn slice(
+    pub(super) fn slice(
         &mut self,
         elements: &mut ElementWalk<Socket>,
         family: Family,
@@ -209,104 +201,8 @@ impl Walk {
     }
 }
 
-impl Watched {
-    /// Reads some rows more, and looks for those that should not be there.
-    pub(super) fn count<T: Transport>(
-        &mut self,
-        engine: &mut Engine<T>,
-        index: usize,
-        pass: Duration,
-    ) -> Result<Tended, EngineError> {
-        let now = engine.clock.now();
-        let Some(state) = engine.families.get(index) else {
-            return Ok(Tended::Wait(Wait::Change));
-        };
-        let (family, planner) = (state.family, &state.planner);
-        if self.baseline.is_none() {
-            self.baseline = structure::read(&mut engine.connection, family, planner)?;
-        }
-        let Some(found) = &self.baseline else {
-            self.census.restart(now + pass);
-            return Ok(self.wait());
-        };
-        let counted = planner.expected_sets().filter(|set| is_counted(found, set));
-        let steps: u64 = counted.map(|set| self.census.slices(&set)).sum();
-        let steps = u32::try_from(steps).unwrap_or(u32::MAX);
-        self.census.due = now + pass / steps.max(1);
-        let mut begun = match self.census.walk.take() {
-            Some(walk) => Ok(Some(walk)),
-            None => self.census.begin(family, planner, found),
-        };
-        if matches!(begun, Ok(None)) && steps > 0 {
-            self.tally.counts += 1;
-            let due = self.census.due;
-            self.census.restart(due);
-            begun = self.census.begin(family, planner, found);
-        }
-        let mut walk = match begun {
-            Ok(Some(walk)) => walk,
-            Ok(None) => return Ok(self.wait()),
-            Err(error) => {
-                tracing::debug!("table {family} {TABLE}: rows not counted: {error}");
-                return Ok(self.wait());
-            }
-        };
-        let Census {
-            elements, hasher, ..
-        } = &mut self.census;
-        let (slice, rows) = match walk.slice(elements, family, planner, hasher) {
-            Ok(slice) => slice,
-            Err(error) => {
-                let is_ours = planner.expected_sets().any(|set| *set.name == walk.set);
-                if error.errno() == Some(Errno::ENOENT) && is_ours {
-                    // Its deletion is about to be seen, or was not.
-                    let generation = engine.connection.generation()?;
-                    self.structure.get_or_insert(generation);
-                    return Ok(Tended::More);
-                }
-                let set = walk.set;
-                tracing::debug!("table {family} {TABLE}: rows of {set} not counted: {error}");
-                return Ok(self.wait());
-            }
-        };
-        walk.rows += rows;
-        if walk.content != Content::Clients {
-            self.tally.compared += rows;
-        }
-        match slice {
-            Slice::On => self.census.walk = Some(walk),
-            Slice::Fine => {
-                if walk.content == Content::Clients {
-                    self.census.clients = Some(u32::try_from(walk.rows).unwrap_or(u32::MAX));
-                }
-            }
-            Slice::Disturbed => {
-                let begun = self
-                    .census
-                    .elements
-                    .begin(nf_family(family), TABLE, &walk.set);
-                (walk.rows, walk.sum, walk.tries) = (0, 0, walk.tries + 1);
-                self.census.walk = begun.is_ok().then_some(walk);
-            }
-            Slice::Surplus(keys) if self.rows.len() + keys.len() <= ROWS_MAX => {
-                self.fresh = true;
-                let rows = keys.into_iter().map(|key| ((&*walk.set).into(), key));
-                self.rows.extend(rows);
-                self.census.walk = Some(walk);
-                return Ok(Tended::More);
-            }
-            Slice::Surplus(_) | Slice::Other => {
-                self.fresh = true;
-                let what = format!("rows of {}; starting over beside it", walk.set);
-                return self.rebuild(engine, index, &what);
-            }
-        }
-        Ok(self.wait())
-    }
-}
-
 /// Whether rows are to be counted in this set.
-fn is_counted(found: &Structure, set: &ExpectedSet<'_>) -> bool {
+pub(super) fn is_counted(found: &Structure, set: &ExpectedSet<'_>) -> bool {
     let is_told = || found.set(set.name).is_some_and(|set| set.count.is_some());
     set.interval || !is_told()
 }

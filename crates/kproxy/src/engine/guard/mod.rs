@@ -18,6 +18,7 @@
 
 mod census;
 mod contention;
+mod count;
 mod listener;
 mod rows;
 pub(super) mod structure;
@@ -318,7 +319,7 @@ impl<T: Transport> Engine<T> {
 impl Guard {
     /// Clients that stick in the table of a family, at the last count, if they were counted.
     pub(super) fn counted_clients(&self, index: usize) -> Option<u32> {
-        self.tables.get(index)?.census.clients()
+        self.tables.get(index)?.census.clients
     }
 
     fn tend<T: Transport>(
