@@ -11,7 +11,7 @@ use proptest::sample::select;
 use svc_planner::config::{
     Config, LocalDetector, LocalhostNodePorts, NoLocalEndpoint, NodePortAddresses,
 };
-use svc_planner::fake::{Host, Packet};
+use svc_planner::fake::Host;
 use svc_planner::object::{
     Algorithm, Change, Endpoint, EndpointSlice, Node, ObjectName, Protocol, Service, ServicePort,
     SlicePort, TrafficPolicy,
@@ -23,10 +23,10 @@ const SLICES: u8 = 6;
 /// Pods, numbered from 1.
 pub(crate) const PODS: u8 = 8;
 const HERE: &str = "here";
-const NODE_PORT: u16 = 30_000;
+pub(crate) const NODE_PORT: u16 = 30_000;
 
 /// Port name, protocol and number.
-const PORTS: [(&str, Protocol, u16); 5] = [
+pub(crate) const PORTS: [(&str, Protocol, u16); 5] = [
     ("http", Protocol::Tcp, 80),
     ("https", Protocol::Tcp, 443),
     ("dns", Protocol::Udp, 53),
@@ -61,24 +61,24 @@ pub(crate) enum Action {
 }
 
 /// Addresses of one family.
-fn address(family: Family, net: u8, host: u8) -> IpAddr {
+pub(crate) fn address(family: Family, net: u8, host: u8) -> IpAddr {
     match family {
         Family::Ipv4 => IpAddr::from([10, net, 0, host]),
         Family::Ipv6 => IpAddr::from([0xfd00, 0, 0, net.into(), 0, 0, 0, host.into()]),
     }
 }
 
-fn prefix(family: Family, net: u8) -> IpNet {
+pub(crate) fn prefix(family: Family, net: u8) -> IpNet {
     let length = if family == Family::Ipv4 { 16 } else { 64 };
     IpNet::new(address(family, net, 0), length).unwrap()
 }
 
-const CLUSTER_NET: u8 = 96;
-const EXTERNAL_NET: u8 = 200;
-const BALANCER_NET: u8 = 201;
-const NODE_NET: u8 = 168;
-const POD_NET: u8 = 1;
-const CLIENT_NET: u8 = 203;
+pub(crate) const CLUSTER_NET: u8 = 96;
+pub(crate) const EXTERNAL_NET: u8 = 200;
+pub(crate) const BALANCER_NET: u8 = 201;
+pub(crate) const NODE_NET: u8 = 168;
+pub(crate) const POD_NET: u8 = 1;
+pub(crate) const CLIENT_NET: u8 = 203;
 
 fn name(prefix: &str, number: u8) -> ObjectName {
     ObjectName {
@@ -92,7 +92,7 @@ pub(crate) fn host(family: Family) -> Host {
     Host::new(host_addresses(family))
 }
 
-fn host_addresses(family: Family) -> Vec<IpAddr> {
+pub(crate) fn host_addresses(family: Family) -> Vec<IpAddr> {
     vec![address(family, NODE_NET, 1), address(family, NODE_NET, 2)]
 }
 
@@ -485,79 +485,4 @@ pub(crate) fn config(family: Family) -> impl Strategy<Value = Config> {
                 }
             },
         )
-}
-
-/// Packets from everywhere to every address and port that a Service may have, and to some that
-/// none has.
-pub(crate) fn packets(family: Family) -> Vec<Packet> {
-    let mut packets = Vec::new();
-    for (to, protocol, port) in destinations(family) {
-        packets.push(Packet::local(
-            address(family, NODE_NET, 1),
-            to,
-            protocol,
-            port,
-        ));
-        for (interface, from) in [
-            ("cni0", address(family, POD_NET, 1)),
-            ("cni1", address(family, POD_NET, 2)),
-            ("eth0", address(family, CLIENT_NET, 1)),
-        ] {
-            packets.push(Packet::arriving(interface, from, to, protocol, port));
-        }
-        // Where a balancer's address is the node's own as well, the node comes from it.
-        if is_balancer(family, &to) {
-            packets.push(Packet::local(to, to, protocol, port));
-        }
-    }
-    let loopback = match family {
-        Family::Ipv4 => IpAddr::V4(core::net::Ipv4Addr::LOCALHOST),
-        Family::Ipv6 => IpAddr::V6(core::net::Ipv6Addr::LOCALHOST),
-    };
-    let to_node = |(to, _, _): &(IpAddr, Protocol, u16)| host_addresses(family).contains(to);
-    for (_, protocol, port) in destinations(family).into_iter().filter(to_node) {
-        packets.push(Packet::local(loopback, loopback, protocol, port));
-    }
-    packets
-}
-
-fn is_balancer(family: Family, to: &IpAddr) -> bool {
-    prefix(family, BALANCER_NET).contains(to)
-}
-
-/// One packet to each destination, two where it matters who sends it.
-pub(crate) fn few_packets(family: Family) -> Vec<Packet> {
-    let (client, pod) = (address(family, CLIENT_NET, 1), address(family, POD_NET, 2));
-    let mut packets = Vec::new();
-    for (to, protocol, port) in destinations(family) {
-        packets.push(Packet::arriving("eth0", client, to, protocol, port));
-        if is_balancer(family, &to) {
-            packets.push(Packet::arriving("cni1", pod, to, protocol, port));
-        }
-    }
-    packets
-}
-
-fn destinations(family: Family) -> Vec<(IpAddr, Protocol, u16)> {
-    let nets = [(CLUSTER_NET, 8), (EXTERNAL_NET, 2), (BALANCER_NET, 2)];
-    let mut destinations = Vec::new();
-    for (net, last) in nets {
-        for host in 1..=last {
-            for (_, protocol, port) in PORTS {
-                destinations.push((address(family, net, host), protocol, port));
-            }
-        }
-    }
-    for to in host_addresses(family) {
-        for (template, (_, protocol, _)) in (0..).zip(PORTS) {
-            for node_port in 1..3_u16 {
-                destinations.push((to, protocol, NODE_PORT + template * 2 + node_port));
-            }
-        }
-    }
-    let unknown = address(family, CLUSTER_NET, 99);
-    destinations.push((unknown, Protocol::Tcp, 80));
-    destinations.push((address(family, CLUSTER_NET, 1), Protocol::Udp, 1));
-    destinations.push((address(family, CLIENT_NET, 2), Protocol::Tcp, 80));
-    destinations
 }

@@ -17,6 +17,7 @@ mod growth;
 mod moves;
 mod names;
 mod objects;
+mod packets;
 mod properties;
 mod scale;
 mod size;

@@ -3,8 +3,9 @@ use proptest::test_runner::RngSeed;
 use svc_planner::config::Config;
 use svc_planner::plan::Family;
 
-use crate::cluster::{Action, config, few_packets, frontends_as_endpoints, history, host, packets};
+use crate::cluster::{Action, config, frontends_as_endpoints, history, host};
 use crate::driver::Driver;
+use crate::packets::{few_packets, packets};
 
 /// Cases of each property: the same in every run, unless `PROPTEST_CASES` asks for so many random
 /// ones.
