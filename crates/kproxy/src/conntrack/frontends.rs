@@ -173,6 +173,11 @@ impl Frontends {
         })
     }
 
+    /// Whether a destination is a frontend, or was one until lately.
+    pub(super) fn is_or_was(&self, protocol: Protocol, to: SocketAddr) -> bool {
+        self.serving(protocol, to).is_some() || self.former(protocol, to).is_some()
+    }
+
     /// Whether this is a ClusterIP with a port that is served.
     pub(super) fn is_cluster_ip(&self, protocol: Protocol, address: SocketAddr) -> bool {
         let served = self.serving.get(&at_address(protocol, address));

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use nft_batch::Transport;
 use rustix::time::{ClockId, clock_gettime};
+use svc_planner::object::Protocol;
 
 use super::counters::Totals;
 use super::cut::Cuts;
@@ -79,13 +80,15 @@ impl<T: Transport> Pass<'_, T> {
                     frontends.take(news);
                     stale.retain(|entry| verdict(frontends, entry));
                 }
-                for entry in stale.iter().filter(|entry| entry.is_untranslated()) {
-                    let key = if frontends.serving(query.protocol, entry.to).is_some() {
+                // The way back of a TCP connection begins none.
+                let untranslated =
+                    |entry: &&Entry| entry.is_untranslated() && entry.protocol != Protocol::Tcp;
+                for entry in stale.iter().filter(untranslated) {
+                    let key = if frontends.is_or_was(query.protocol, entry.to) {
                         Some(entry.key)
-                    } else if frontends.is_cluster_ip(query.protocol, entry.from) {
-                        entry.reverse()
                     } else {
-                        None
+                        // It is of a reply.
+                        entry.reverse()
                     };
                     if let Some(key) = key {
                         cuts.note(key, *number);

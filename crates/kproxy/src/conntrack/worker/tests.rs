@@ -58,6 +58,19 @@ fn serving(endpoints: &[&str]) -> FlowChanges {
     }
 }
 
+/// The frontend is none any more.
+fn gone(endpoints: &[&str]) -> FlowChanges {
+    let FlowChanges { serving, .. } = serving(&[]);
+    let endpoints: Vec<SocketAddr> = endpoints.iter().map(|it| it.parse().unwrap()).collect();
+    FlowChanges {
+        gone: serving
+            .into_iter()
+            .map(|(frontend, _)| (frontend, endpoints.clone()))
+            .collect(),
+        ..FlowChanges::default()
+    }
+}
+
 /// Runs a thread until its mailbox is closed and it has looked into what is in it.
 struct Running {
     fake: Fake,
@@ -207,7 +220,10 @@ fn a_dump_that_fails_is_repeated_on_new_sockets() {
 
 #[test]
 fn a_flow_that_a_late_reply_brings_back_is_cut_again() {
-    for late in [1, 2, 30] {
+    for (late, change) in [1, 2, 30]
+        .into_iter()
+        .flat_map(|late| [serving(&[B]), gone(&[B])].map(|change| (late, change)))
+    {
         let fake = holding(&[VIP]);
         fake.set_late_replies(late);
         let pace = Pace {
@@ -215,10 +231,13 @@ fn a_flow_that_a_late_reply_brings_back_is_cut_again() {
             ..PACE
         };
         let running = Running::start(fake, pace);
-        running.mailbox.publish(serving(&[B]));
+        running.mailbox.publish(change.clone());
         running.until(|totals| totals.deleted > late.into());
         let (fake, totals) = running.end();
-        assert!(fake.served_by().is_empty(), "{late}: {totals:?}");
+        assert!(
+            fake.served_by().is_empty(),
+            "{late}, {change:?}: {totals:?}"
+        );
         assert_eq!(totals.deleted, u64::from(late) + 1);
     }
 }
