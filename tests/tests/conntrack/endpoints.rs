@@ -1,6 +1,9 @@
 //! UDP flows to endpoints and addresses that come and go.
 
-use core::net::{IpAddr, SocketAddr};
+use core::{
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
 use std::{thread, time::Instant};
 
 use anyhow::{Result, ensure};
@@ -11,6 +14,9 @@ use svc_planner::object::{Change, Protocol};
 use crate::bench::{
     ANSWER, Family, NODE_PORT, PATIENCE, PORT, RHYTHM, TARGET, ends, on_each, until, who,
 };
+
+/// Flows that never wait for an answer.
+const BUSY: usize = 16;
 
 #[test]
 fn flows_to_a_replaced_endpoint_move_by_address_and_by_node_port() -> Result<()> {
@@ -94,6 +100,41 @@ fn an_address_that_comes_and_goes_takes_its_flows_along() -> Result<()> {
         // The Service as a whole.
         bench.change([Change::ServiceGone(objects::name("dns"))])?;
         until(&kept, SINK)?;
+        Ok(())
+    })
+}
+
+/// Of a busy flow a reply of whoever has the address is on its way whenever its entry is cut, and may make
+/// one the other way round.
+#[test]
+fn busy_flows_are_served_again_when_their_address_comes_back() -> Result<()> {
+    on_each(|mut bench| {
+        let Family { external, a, .. } = *bench.family;
+        let changes = [bench.dns(&[external]), bench.slice(&[a])];
+        bench.change(changes.clone())?;
+        let flows = (0..BUSY)
+            .map(|_| bench.flow(external, PORT))
+            .collect::<Result<Vec<_>>>()?;
+        for flow in &flows {
+            ends(flow, "a")?;
+        }
+        bench.change([Change::ServiceGone(objects::name("dns"))])?;
+        for flow in &flows {
+            until(flow, SINK)?;
+        }
+        // Until the address is forgotten, at the end of the second look.
+        let looks = bench.totals().passes + 2;
+        let end = Instant::now() + PATIENCE;
+        while bench.totals().passes < looks {
+            ensure!(Instant::now() < end, "{:?}", bench.totals());
+            for flow in &flows {
+                flow.ask(Duration::ZERO)?;
+            }
+        }
+        bench.change(changes)?;
+        for flow in &flows {
+            until(flow, "a")?;
+        }
         Ok(())
     })
 }
