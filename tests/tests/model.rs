@@ -28,6 +28,9 @@ use svc_planner::{
 #[allow(dead_code, reason = "the planner's tests use more of it")]
 #[path = "../../crates/svc-planner/tests/planner/cluster.rs"]
 mod cluster;
+#[allow(dead_code, reason = "the planner's tests use more of it")]
+#[path = "../../crates/svc-planner/tests/planner/packets.rs"]
+mod packets;
 
 /// Cases of each family, by default and with `KPROXY_LONG=1`.
 const CASES: [u64; 2] = [8, 200];
@@ -147,7 +150,7 @@ fn topology(family: Family) -> Result<Topology> {
 
 /// Address from which packets of the model come by an interface.
 fn address_of(family: Family, interface: &str) -> Result<IpAddr> {
-    let packets = cluster::packets(family);
+    let packets = packets::packets(family);
     let by = |packet: &&Packet| matches!(&packet.origin, Origin::Interface(name) if **name == *interface);
     let packet = packets.iter().find(by);
     Ok(packet
@@ -203,7 +206,7 @@ fn play(
 /// Some of the model's packets, from where they can be sent in the laboratory.
 fn sample(family: Family, seed: u64, topology: &Topology) -> Result<Vec<Packet>> {
     let node = topology.node_addresses();
-    let mut all = cluster::packets(family);
+    let mut all = packets::packets(family);
     all.retain(|packet| {
         let from_here = node.first() == Some(&packet.saddr);
         !packet.daddr.is_loopback() && (packet.origin != Origin::Local || from_here)
