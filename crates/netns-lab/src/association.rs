@@ -46,19 +46,21 @@ impl Association {
         let raw = socket::open(to.ip(), SocketType::RAW, Some(ipproto::SCTP))?;
         connect(&raw, SocketAddr::new(to.ip(), 0))?;
         let (ports, to) = ((port, to.port()), to.ip());
-        send(&raw, &sctp::init(ports.0, ports.1)).doing(&*doing)?;
-        let cookie = receive(&raw, to, deadline, |packet| {
+        send(&raw, ports, &sctp::init(ports.0, ports.1)).doing(&*doing)?;
+        let cookie = receive(&raw, ports, to, deadline, |packet| {
             sctp::init_ack_cookie(packet, ports.1, ports.0).map(<[u8]>::to_vec)
         });
         let cookie = cookie.doing(&*doing)?;
         let echo = sctp::say(Side::Client, ports, &[Message::CookieEcho(&cookie)]);
-        send(&raw, &echo).doing(&*doing)?;
+        send(&raw, ports, &echo).doing(&*doing)?;
         let ack = |message: Message<'_>| match message {
             Message::CookieAck => Some(Ok(())),
             Message::Abort => Some(Err(aborted())),
             _ => None,
         };
-        let acked = receive(&raw, to, deadline, |packet| heard(packet, ports, ack));
+        let acked = receive(&raw, ports, to, deadline, |packet| {
+            heard(packet, ports, ack)
+        });
         acked.and_then(|acked| acked).doing(&*doing)?;
         Ok(Self {
             raw,
@@ -90,7 +92,7 @@ impl Association {
             number: *number,
             text,
         };
-        send(raw, &sctp::say(Side::Client, *ports, &[data]))?;
+        send(raw, *ports, &sctp::say(Side::Client, *ports, &[data]))?;
         let mut acked = false;
         let mut echoed = |message: Message<'_>| match message {
             Message::Ack(upto) if upto == *number => {
@@ -108,11 +110,12 @@ impl Association {
             Message::Abort => Some(Err(aborted())),
             _ => None,
         };
-        receive(raw, self.to, deadline, |packet| {
+        receive(raw, *ports, self.to, deadline, |packet| {
             heard(packet, *ports, &mut echoed)
         })??;
         send(
             raw,
+            *ports,
             &sctp::say(Side::Client, *ports, &[Message::Ack(*number)]),
         )?;
         *number = number.wrapping_add(1);
@@ -136,7 +139,16 @@ fn heard<'p, R>(
     sctp::hear(Side::Server, packet).find_map(find)
 }
 
-fn send(raw: &OwnedFd, packet: &[u8]) -> io::Result<()> {
+/// What ICMP errors said of the association's own packets so far; forgets those about others.
+fn told(raw: &OwnedFd, ports: (u16, u16)) -> io::Result<()> {
+    match IcmpError::take_about(raw, |packet| sctp::ports(packet) == Some(ports))? {
+        Some(error) => Err(io::Error::other(format!("{error:?}"))),
+        None => Ok(()),
+    }
+}
+
+fn send(raw: &OwnedFd, ports: (u16, u16), packet: &[u8]) -> io::Result<()> {
+    told(raw, ports)?;
     rustix::net::send(raw, packet, SendFlags::empty())?;
     Ok(())
 }
@@ -144,6 +156,7 @@ fn send(raw: &OwnedFd, packet: &[u8]) -> io::Result<()> {
 /// Waits for a packet in which `find` finds what it looks for.
 fn receive<R>(
     raw: &OwnedFd,
+    ports: (u16, u16),
     like: IpAddr,
     deadline: Deadline,
     mut find: impl FnMut(&[u8]) -> Option<R>,
@@ -153,9 +166,7 @@ fn receive<R>(
         if deadline.wait(raw, PollFlags::IN)?.is_empty() {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        if let Some(error) = IcmpError::take(raw)? {
-            return Err(io::Error::other(format!("{error:?}")));
-        }
+        told(raw, ports)?;
         let count = match rustix::net::recv(raw, &mut buffer, RecvFlags::empty()) {
             Ok((count, _)) => count,
             Err(Errno::AGAIN | Errno::INTR) => continue,

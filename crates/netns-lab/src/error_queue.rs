@@ -38,6 +38,15 @@ impl IcmpError {
 
     /// Takes the next ICMP error off the socket's error queue, if there is one.
     pub(crate) fn take(socket: impl AsFd) -> io::Result<Option<Self>> {
+        Self::take_about(socket, |_| true)
+    }
+
+    /// Takes ICMP errors off the socket's error queue up to the first about a packet, as far as it was sent
+    /// back, that `is_ours`: a raw socket hears of those of others to the same address as well.
+    pub(crate) fn take_about(
+        socket: impl AsFd,
+        is_ours: impl Fn(&[u8]) -> bool,
+    ) -> io::Result<Option<Self>> {
         let mut control = cmsg_space!(libc::sock_extended_err, libc::sockaddr_in6);
         let mut data = [0; 512];
         loop {
@@ -54,6 +63,7 @@ impl IcmpError {
                 Err(Errno::EINTR) => continue,
                 Err(errno) => return Err(errno.into()),
             };
+            let mut found = None;
             for part in message.cmsgs()? {
                 let (error, from) = match part {
                     ControlMessageOwned::Ipv4RecvErr(error, from) => (
@@ -66,12 +76,16 @@ impl IcmpError {
                     _ => continue,
                 };
                 if matches!(error.ee_origin, ORIGIN_ICMP | ORIGIN_ICMP6) {
-                    return Ok(Some(Self {
+                    found = Some(Self {
                         from,
                         kind: error.ee_type,
                         code: error.ee_code,
-                    }));
+                    });
                 }
+            }
+            let count = message.bytes;
+            if found.is_some() && is_ours(data.get(..count).unwrap_or_default()) {
+                return Ok(found);
             }
         }
     }
