@@ -14,6 +14,7 @@ pub mod engine;
 pub mod flood;
 pub mod folder;
 pub mod iptables;
+pub mod kept;
 pub mod listing;
 pub mod memory_cgroup;
 pub mod objects;

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use kproxy::{conntrack::Reconciler, engine::Engine, manifest::Source, netns::Netns};
+use kproxy::{
+    conntrack::Reconciler, engine::Engine, explain::Planned, manifest::Source, netns::Netns,
+};
 use netns_lab::Namespace;
 use svc_planner::{
     Config,
@@ -23,6 +25,11 @@ pub struct Proxy {
     folder: PathBuf,
     source: Source,
     engine: Engine,
+    /// All so far, in order.
+    changes: Vec<Change>,
+    configs: [Config; 2],
+    family: plan::Family,
+    planned: Planned,
     _reconciler: Reconciler,
 }
 
@@ -63,7 +70,7 @@ impl Proxy {
             Family::Ipv4 => plan::Family::Ipv4,
             Family::Ipv6 => plan::Family::Ipv6,
         };
-        let mut engine = engine::start(namespace, |of| Config {
+        let config = |of| Config {
             node_name: node.name.as_str().into(),
             masquerade_all: node.masquerade_all,
             node_port_addresses: node_port_addresses.clone(),
@@ -79,14 +86,21 @@ impl Proxy {
                 LocalDetector::None
             },
             ..Config::default()
-        })?;
+        };
+        let configs = [config(plan::Family::Ipv4), config(plan::Family::Ipv6)];
+        let mut engine = engine::start(namespace, config)?;
         let reconciler = namespace.run(|| Reconciler::start(&Netns::Current))??;
         engine.tell_flows(reconciler.publisher());
-        engine.apply(Change::HostAddresses(node.addresses.clone()));
+        let host = Change::HostAddresses(node.addresses.clone());
+        engine.apply(host.clone());
         Ok(Self {
             folder: folder.to_owned(),
             source: Source::new(&node.name),
             engine,
+            changes: vec![host],
+            planned: planned(&configs),
+            configs,
+            family,
             _reconciler: reconciler,
         })
     }
@@ -100,14 +114,37 @@ impl Proxy {
             folder,
             source,
             engine,
+            changes,
             ..
         } = self;
-        source.refresh(folder, None, |change| engine.apply(change));
+        source.refresh(folder, None, |change| {
+            changes.push(change.clone());
+            engine.apply(change);
+        });
         engine::settle(engine)?;
+        self.planned = planned(&self.configs);
+        for change in &self.changes {
+            self.planned.apply(change.clone());
+        }
+        self.planned.settle(self.family)?;
+        let source = &mut self.source;
         Ok(source
             .take_problems()
             .iter()
             .map(ToString::to_string)
             .collect())
     }
+
+    /// What the manifests lead to in its family, as `explain` plans it.
+    #[must_use]
+    pub const fn planned(&self) -> &Planned {
+        &self.planned
+    }
+}
+
+fn planned([four, six]: &[Config; 2]) -> Planned {
+    Planned::new(|family| match family {
+        plan::Family::Ipv4 => four.clone(),
+        plan::Family::Ipv6 => six.clone(),
+    })
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, anyhow};
-use netns_lab::{Connection, Topology};
+use netns_lab::Topology;
 
 use super::{
     cluster::Cluster,
@@ -20,6 +20,7 @@ use super::{
 use crate::{
     control_plane::{ControlPlane, KubeProxy},
     folder::Folder,
+    kept::Kept,
     scenario::Flows,
 };
 
@@ -53,7 +54,7 @@ pub struct Report {
 #[derive(Debug)]
 pub(super) struct Side {
     pub(super) topology: Topology,
-    connections: HashMap<String, Connection>,
+    connections: HashMap<String, Kept>,
     pub(super) flows: Flows,
 }
 
@@ -156,7 +157,7 @@ impl Side {
     fn open(&mut self, step: &TrialStep) -> BTreeMap<String, Outcomes> {
         let mut outcomes = BTreeMap::new();
         for (name, opened) in &step.open {
-            let connected = self.topology.connect(&opened.from, opened.to.to, CONNECTED);
+            let connected = Kept::open(&self.topology, &opened.from, opened.to.into(), CONNECTED);
             let outcome = match connected {
                 Ok(connection) => {
                     self.connections.insert(name.clone(), connection);

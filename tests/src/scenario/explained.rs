@@ -1,11 +1,12 @@
-//! What `kproxy explain --live` says of a probe, against what is expected of it: both must agree.
+//! What `kproxy explain` says of a probe, with `--live` and without, against what is expected of it: all must
+//! agree.
 
 use core::net::{IpAddr, SocketAddr};
 use std::collections::BTreeSet;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use kproxy::explain::{
-    Decision, Explanation, Known, LiveState, Objects, Question, StateSource, explain,
+    Decision, Explanation, Known, LiveState, Objects, Planned, Question, StateSource, explain,
 };
 use netns_lab::{SINK, Topology, Transport};
 use nft_batch::Connection;
@@ -15,14 +16,22 @@ use svc_planner::object::Protocol;
 use super::expect::{Expected, Target};
 use super::file::{Case, SourceSeen};
 
-/// Asks about a probe, and compares.
-pub(super) fn judge(topology: &Topology, case: &Case) -> Result<()> {
+/// Asks about a probe, and compares: by what the kernel holds, and by what the manifests lead to if that is
+/// planned here.
+pub(super) fn judge(
+    topology: &Topology,
+    case: &Case,
+    node_name: &str,
+    planned: Option<&Planned>,
+) -> Result<()> {
     let Some(protocol) = protocol(case.to) else {
         return Ok(());
     };
     let of_family = |it: &&IpAddr| it.is_ipv4() == case.to.to.is_ipv4();
-    let node = topology.node_addresses();
+    let (node, to) = (topology.node_addresses(), case.to.to.ip());
     let from = match case.from.as_str() {
+        // As the kernel would choose.
+        "node" if to.is_loopback() => Some(&to),
         "node" => node.iter().find(of_family),
         host => topology.host(host)?.addresses().iter().find(of_family),
     };
@@ -36,12 +45,12 @@ pub(super) fn judge(topology: &Topology, case: &Case) -> Result<()> {
         protocol,
         interface: topology.interface(&case.from).ok(),
     };
-    let host = Host::new(node.iter().copied());
+    let (host, family) = (Host::new(node.iter().copied()), question.family());
     let packet = question.packet(&host);
     let mut connection = topology.node().run(Connection::open)??;
     let state = LiveState::read(&mut connection, &packet, &host)?;
     let explanation = explain(
-        question,
+        question.clone(),
         &Known {
             kernel: &state.kernel,
             state: StateSource::Live,
@@ -52,7 +61,24 @@ pub(super) fn judge(topology: &Topology, case: &Case) -> Result<()> {
             reports: &[],
         },
     );
-    compare(topology, case, &explanation)
+    compare(topology, case, &explanation)?;
+    // Who sticks to whom is not planned.
+    let Some(planned) = planned.filter(|_| !case.same && !case.still) else {
+        return Ok(());
+    };
+    let explanation = explain(
+        question,
+        &Known {
+            kernel: planned.kernel(),
+            state: StateSource::Planned,
+            host: &host,
+            node_name,
+            objects: planned.objects(),
+            owner: &|key| planned.owner(family, key),
+            reports: &planned.reports(family),
+        },
+    );
+    compare(topology, case, &explanation).context("planned")
 }
 
 fn compare(topology: &Topology, case: &Case, said: &Explanation) -> Result<()> {

@@ -124,7 +124,7 @@ pub struct Step {
     /// that starts with `IPv4: ` or `IPv6: ` is expected in that family only.
     #[serde(default)]
     pub complaints: Vec<String>,
-    /// TCP connections to open and keep: name, then where from and to.
+    /// TCP connections and SCTP associations to open and keep: name, then where from and to.
     #[serde(default)]
     pub open: BTreeMap<String, Opened>,
     /// Probes; a line may stand for several.

@@ -4,7 +4,7 @@ use core::{cell::RefCell, time::Duration};
 use std::{collections::HashMap, path::Path, time::Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use netns_lab::{Connection, Namespace, Topology, Transport, Verdict};
+use netns_lab::{Namespace, Topology, Transport, Verdict};
 
 use super::{
     expect::{Expected, Surroundings, Target},
@@ -12,7 +12,7 @@ use super::{
     file::{Case, Family, NodeSpec, Opened, Scenario, Step},
     flows::{self, Flows},
 };
-use crate::{confined::Confined, folder::Folder, listing, proxy::Proxy};
+use crate::{confined::Confined, folder::Folder, kept::Kept, listing, proxy::Proxy};
 
 /// How long an answer may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -35,7 +35,7 @@ struct Running {
     topology: Topology,
     folder: Folder,
     proxy: Serving,
-    connections: HashMap<String, Connection>,
+    connections: HashMap<String, Kept>,
     flows: Flows,
     /// Endpoints reached where they had to be the same.
     stuck: RefCell<HashMap<(String, Target), (String, u16)>>,
@@ -146,7 +146,7 @@ impl Running {
         for (name, opened) in &step.open {
             let connect = || {
                 let Opened { from, to } = opened;
-                self.topology.connect(from, to.to, PATIENCE)
+                Kept::open(&self.topology, from, (*to).into(), PATIENCE)
             };
             let mut connection = connect();
             while connection.is_err() && waits() {
@@ -240,7 +240,11 @@ impl Running {
         } else {
             surroundings.judge(case.to, &case.expect, case.source, &verdicts)?;
         }
-        explained::judge(&self.topology, case)
+        let planned = match &self.proxy {
+            Serving::Here(proxy) => Some(proxy.planned()),
+            Serving::Confined(_) => None,
+        };
+        explained::judge(&self.topology, case, &self.scenario.node.name, planned)
     }
 
     /// The one endpoint that all probes must have reached.
