@@ -8,7 +8,7 @@
 
 mod sandbox;
 
-use core::net::IpAddr;
+use core::net::{IpAddr, SocketAddr};
 use std::fs;
 use std::io::{BufRead as _, BufReader, Lines};
 use std::os::unix::fs::symlink;
@@ -17,7 +17,7 @@ use std::process::{Child, ChildStderr, Stdio};
 
 use netns_lab::add_address;
 use nft_batch::Events;
-use sandbox::{Sandbox, sandboxed};
+use sandbox::{Sandbox, sandboxed, service, slice};
 use serde_json::{Value as Json, json};
 use svc_planner::plan::{DataType, Family, Key, KeyType};
 
@@ -101,78 +101,116 @@ impl Drop for Running {
     }
 }
 
-fn node() -> Json {
-    json!({
-        "apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-a"},
-        "status": {"addresses": [{"type": "InternalIP", "address": "192.0.2.1"}]}
-    })
+/// The same objects in each family.
+#[derive(Clone, Copy)]
+struct Net {
+    /// Of the Node: its own, and another one of the host.
+    addresses: [&'static str; 2],
+    /// What they are in.
+    prefixes: [&'static str; 2],
+    service: &'static str,
+    endpoints: [&'static str; 2],
 }
 
-/// Whether node ports are served on an address.
-fn serves(sandbox: &mut Sandbox, address: &str) -> bool {
-    let address: IpAddr = address.parse().unwrap();
-    let set = sandbox.set(Family::of(address), "nodeport-ips");
-    let types = (KeyType::Address, DataType::None);
-    let key = Key::Address(address);
-    sandbox
-        .row(Family::of(address), &set, types, &key)
-        .is_some()
-}
+const NETS: [Net; 2] = [
+    Net {
+        addresses: ["192.0.2.1", "198.51.100.1"],
+        prefixes: ["192.0.2.0/24", "198.51.100.0/24"],
+        service: "10.96.0.10",
+        endpoints: ["10.1.0.1", "10.1.0.2"],
+    },
+    Net {
+        addresses: ["2001:db8:1::1", "2001:db8:2::1"],
+        prefixes: ["\"2001:db8:1::/64\"", "\"2001:db8:2::/64\""],
+        service: "fd00:96::10",
+        endpoints: ["fd00:1::1", "fd00:1::2"],
+    },
+];
 
-fn prepare(sandbox: &Sandbox) {
-    for address in ["192.0.2.1", "198.51.100.1"] {
-        add_address("lo", address.parse().unwrap()).unwrap();
+impl Net {
+    /// The Node and the Service, which leads to one of the endpoints.
+    fn write(&self, sandbox: &Sandbox, endpoint: usize) {
+        let node = json!({
+            "apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-a"},
+            "status": {"addresses": [{"type": "InternalIP", "address": self.addresses[0]}]}
+        });
+        let service = service("web", self.service);
+        let slice = slice("web", &[self.endpoints[endpoint]]);
+        sandbox.write_json("all.json", &[node, service, slice]);
     }
-    sandbox.write_json("node.json", &[node()]);
-    sandbox.write_web("web.json", "10.1.0.1");
+
+    /// On which of the addresses node ports are served.
+    fn serves(&self, sandbox: &mut Sandbox) -> [bool; 2] {
+        self.addresses.map(|address| {
+            let address: IpAddr = address.parse().unwrap();
+            let set = sandbox.set(Family::of(address), "nodeport-ips");
+            let types = (KeyType::Address, DataType::None);
+            let row = sandbox.row(Family::of(address), &set, types, &Key::Address(address));
+            row.is_some()
+        })
+    }
+
+    /// Whether the Service leads to an endpoint.
+    fn leads_to(&self, sandbox: &mut Sandbox, endpoint: usize) -> bool {
+        let endpoint = SocketAddr::new(self.endpoints[endpoint].parse().unwrap(), 8080);
+        sandbox.endpoint(self.service, 80, 0) == Some(endpoint.to_string())
+    }
+}
+
+/// Runs `test` in each family, where the host has the addresses and the objects are written.
+fn prepared(test: fn(Net, Sandbox)) {
+    for net in NETS {
+        sandboxed(move |sandbox| {
+            for address in net.addresses {
+                add_address("lo", address.parse().unwrap()).unwrap();
+            }
+            net.write(&sandbox, 0);
+            test(net, sandbox);
+        });
+    }
 }
 
 #[test]
 fn a_swapped_config_map_is_in_force_and_a_broken_one_is_not() {
-    sandboxed(|mut sandbox| {
+    prepared(|net, mut sandbox| {
+        let [near, far] = net.prefixes;
         let mut events = Events::open().unwrap();
-        prepare(&sandbox);
-        let mut mounted = ConfigMap::new("nodePortAddresses: [192.0.2.0/24]\n");
+        let mut mounted = ConfigMap::new(&format!("nodePortAddresses: [{near}]\n"));
         let mut running = Running::start(&sandbox, &mounted.file(), &[]);
-        sandbox.until(&mut events, |it| serves(it, "192.0.2.1"));
-        assert!(!serves(&mut sandbox, "198.51.100.1"));
-        mounted.write("nodePortAddresses: [198.51.100.0/24]\n");
-        sandbox.until(&mut events, |it| {
-            serves(it, "198.51.100.1") && !serves(it, "192.0.2.1")
-        });
+        sandbox.until(&mut events, |it| net.serves(it)[0]);
+        assert!(!net.serves(&mut sandbox)[1]);
+        mounted.write(&format!("nodePortAddresses: [{far}]\n"));
+        sandbox.until(&mut events, |it| net.serves(it) == [false, true]);
         running.until("begins anew with the changed configuration");
-        sandbox.until(&mut events, |it| it.endpoint("10.96.0.10", 80, 0).is_some());
+        sandbox.until(&mut events, |it| net.leads_to(it, 0));
 
         mounted.write("nodePortAddresses: [nonsense]\n");
         let line = running.until("cannot be used");
         assert!(line.contains("NodePortAddresses[0]"), "{line}");
-        mounted.write("nodePortAddresses: [198.51.100.0/24\n");
+        mounted.write(&format!("nodePortAddresses: [{far}\n"));
         running.until("cannot be used");
-        assert!(serves(&mut sandbox, "198.51.100.1"));
+        assert!(net.serves(&mut sandbox)[1]);
 
         // Still at work, and the next good file counts.
-        mounted
-            .write("nodePortAddresses: [192.0.2.0/24, 198.51.100.0/24]\nlogging: {verbosity: 2}\n");
-        sandbox.until(&mut events, |it| {
-            serves(it, "198.51.100.1") && serves(it, "192.0.2.1")
-        });
-        sandbox.write_web("web.json", "10.1.0.2");
-        let moved = Some("10.1.0.2:8080".to_owned());
-        sandbox.until(&mut events, |it| it.endpoint("10.96.0.10", 80, 0) == moved);
+        mounted.write(&format!(
+            "nodePortAddresses: [{near}, {far}]\nlogging: {{verbosity: 2}}\n"
+        ));
+        sandbox.until(&mut events, |it| net.serves(it) == [true, true]);
+        net.write(&sandbox, 1);
+        sandbox.until(&mut events, |it| net.leads_to(it, 1));
     });
 }
 
 #[test]
 fn how_much_is_logged_changes_without_a_new_beginning() {
-    sandboxed(|mut sandbox| {
+    prepared(|net, mut sandbox| {
         let mut events = Events::open().unwrap();
-        prepare(&sandbox);
         let mut mounted = ConfigMap::new("logging: {verbosity: 0}\n");
         let mut running = Running::start(&sandbox, &mounted.file(), &[]);
-        sandbox.until(&mut events, |it| it.route("10.96.0.10", 80).is_some());
+        sandbox.until(&mut events, |it| it.route(net.service, 80).is_some());
         mounted.write("logging: {verbosity: 2, format: json}\n");
         running.until("in force now");
-        sandbox.write_web("web.json", "10.1.0.2");
+        net.write(&sandbox, 1);
         let line = running.until("\"v\":2");
         let event: Json = serde_json::from_str(&line).unwrap();
         assert!(event["msg"].as_str().is_some(), "{line}");
@@ -186,16 +224,16 @@ fn how_much_is_logged_changes_without_a_new_beginning() {
 
 #[test]
 fn a_file_that_is_no_config_map_is_followed_too() {
-    sandboxed(|mut sandbox| {
+    prepared(|net, mut sandbox| {
+        let [near, far] = net.prefixes;
         let mut events = Events::open().unwrap();
-        prepare(&sandbox);
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("config.conf");
         let write = |text: &str| fs::write(&file, format!("{HEADER}{text}")).unwrap();
-        write("nodePortAddresses: [192.0.2.0/24]\n");
+        write(&format!("nodePortAddresses: [{near}]\n"));
         let _running = Running::start(&sandbox, &file, &[]);
-        sandbox.until(&mut events, |it| serves(it, "192.0.2.1"));
-        write("nodePortAddresses: [192.0.2.0/24, 198.51.100.0/24]\n");
-        sandbox.until(&mut events, |it| serves(it, "198.51.100.1"));
+        sandbox.until(&mut events, |it| net.serves(it)[0]);
+        write(&format!("nodePortAddresses: [{near}, {far}]\n"));
+        sandbox.until(&mut events, |it| net.serves(it)[1]);
     });
 }

@@ -1,14 +1,15 @@
 //! A guarded engine, and what others do to its tables.
 
+use core::net::IpAddr;
 use core::time::Duration;
 use std::process::Command;
 use std::sync::mpsc;
 use std::time::Instant;
 
 use kproxy::engine::{Engine, GuardOptions, Interference, TABLE, Wait};
+use kproxy::lower::nf_family;
 use kproxy::netns::Netns;
 use nft_batch::{Batch, BatchOptions, Connection, Socket, Transport};
-use nl_codec::msg::Family as NfFamily;
 use nl_codec::nft::{Elem, Value};
 use svc_planner::Config;
 use svc_planner::plan::Family;
@@ -23,55 +24,75 @@ pub(crate) const NOTICED: Duration = Duration::from_millis(100);
 /// How soon it must be put right.
 const MENDED: Duration = Duration::from_secs(1);
 pub(crate) const SERVICES: u16 = 50;
+/// With the names of their tables' families.
+pub(crate) const FAMILIES: [(Family, &str); 2] = [(Family::Ipv4, "ip"), (Family::Ipv6, "ip6")];
 
 /// A guarded engine, and when it was woken.
 pub(crate) struct Bench<T: Transport = Socket> {
+    /// Of all Services, and of the table that is looked at.
+    pub(crate) family: Family,
     pub(crate) engine: Engine<T>,
     pub(crate) woken: mpsc::Receiver<Instant>,
     /// The table as it is when nobody has touched it.
     pub(crate) intact: Vec<String>,
 }
 
-/// Serves some Services in a new network namespace, guarded.
-pub(crate) fn guarded(services: u16, test: impl FnOnce(Bench) + Send + 'static) {
+/// Serves some Services in a new network namespace, guarded; once in each family.
+pub(crate) fn guarded(services: u16, test: impl FnOnce(Bench) + Clone + Send + 'static) {
     guarded_with(GuardOptions::default(), services, test);
 }
 
 pub(crate) fn guarded_with(
     options: GuardOptions,
     services: u16,
-    test: impl FnOnce(Bench) + Send + 'static,
+    test: impl FnOnce(Bench) + Clone + Send + 'static,
 ) {
     guarded_over(|socket| socket, options, services, test);
 }
 
 /// As [`guarded_with`], with something between the engine and its socket.
 pub(crate) fn guarded_over<T: Transport>(
-    between: impl FnOnce(Socket) -> T + Send + 'static,
+    between: impl FnOnce(Socket) -> T + Clone + Send + 'static,
     options: GuardOptions,
     services: u16,
-    test: impl FnOnce(Bench<T>) + Send + 'static,
+    test: impl FnOnce(Bench<T>) + Clone + Send + 'static,
 ) {
-    in_new_netns(move || {
-        let connection = Connection::new(between(Socket::open().unwrap())).unwrap();
-        let mut engine = Engine::new(connection, |_| Config::default());
-        engine.adopt(None).unwrap();
-        let (woke, woken) = mpsc::channel();
-        let wake = move || woke.send(Instant::now()).unwrap_or_default();
-        engine.guard(&Netns::Current, options, wake).unwrap();
-        for number in 0..services {
-            add(&mut engine, number);
-        }
-        let mut bench = Bench {
-            engine,
-            woken,
-            intact: Vec::new(),
-        };
-        bench.sync();
-        bench.intact = listing("ip");
-        assert_eq!(bench.woken.try_iter().count(), 0, "own changes wake nobody");
-        test(bench);
-    });
+    for (family, name) in FAMILIES {
+        let (between, test) = (between.clone(), test.clone());
+        in_new_netns(move || {
+            let connection = Connection::new(between(Socket::open().unwrap())).unwrap();
+            let (woke, woken) = mpsc::channel();
+            let wake = move || woke.send(Instant::now()).unwrap_or_default();
+            let engine = guarded_engine(connection, family, options, services, wake);
+            let mut bench = Bench {
+                family,
+                engine,
+                woken,
+                intact: Vec::new(),
+            };
+            bench.sync();
+            bench.intact = listing(name);
+            assert_eq!(bench.woken.try_iter().count(), 0, "own changes wake nobody");
+            test(bench);
+        });
+    }
+}
+
+/// A guarded engine that is to serve some Services.
+pub(crate) fn guarded_engine<T: Transport>(
+    connection: Connection<T>,
+    family: Family,
+    options: GuardOptions,
+    services: u16,
+    wake: impl Fn() + Send + 'static,
+) -> Engine<T> {
+    let mut engine = Engine::new(connection, |_| Config::default());
+    engine.adopt(None).unwrap();
+    engine.guard(&Netns::Current, options, wake).unwrap();
+    for number in 0..services {
+        add(&mut engine, family, number);
+    }
+    engine
 }
 
 impl<T: Transport> Bench<T> {
@@ -100,9 +121,19 @@ impl<T: Transport> Bench<T> {
         self.woken.try_iter().for_each(drop);
     }
 
+    /// The table as it is now, see [`listing`].
+    pub(crate) fn listing(&self) -> Vec<String> {
+        listing(table_family(self.family))
+    }
+
+    /// Runs nft's commands for this family, see [`in_family`].
+    pub(crate) fn nft(&self, commands: &str) -> String {
+        nft(&in_family(self.family, commands))
+    }
+
     /// Nothing differs from what it was.
     pub(crate) fn check(&self, edit: &str) {
-        let now = listing("ip");
+        let now = self.listing();
         let missing: Vec<_> = self.intact.iter().filter(|it| !now.contains(it)).collect();
         let surplus: Vec<_> = now.iter().filter(|it| !self.intact.contains(it)).collect();
         assert!(
@@ -114,8 +145,9 @@ impl<T: Transport> Bench<T> {
     /// How many rows a set has, if the kernel tells.
     pub(crate) fn rows(&mut self, name: &str) -> Option<u32> {
         let mut rows = None;
+        let family = nf_family(self.family);
         let connection = self.engine.connection();
-        let read = connection.dump_sets(NfFamily::IPV4, TABLE, |set| {
+        let read = connection.dump_sets(family, TABLE, |set| {
             let this = set.name.and_then(|it| it.to_str()).unwrap_or_default();
             let number = this
                 .strip_prefix(name)
@@ -130,19 +162,20 @@ impl<T: Transport> Bench<T> {
 
     /// Whether the kernel tells how many rows a set has (Linux 6.17).
     pub(crate) fn counts_rows(&mut self) -> bool {
+        let family = nf_family(self.family);
         let connection = self.engine.connection();
-        let count = connection.set_info(NfFamily::IPV4, TABLE, "state", |set| set.count);
+        let count = connection.set_info(family, TABLE, "state", |set| set.count);
         count.unwrap().is_some()
     }
 
     pub(crate) fn seen(&self) -> Interference {
-        self.engine.interference(Family::Ipv4)
+        self.engine.interference(self.family)
     }
 }
 
 /// Takes a Service with an endpoint in.
-pub(crate) fn add<T: Transport>(engine: &mut Engine<T>, number: u16) {
-    for change in objects::served(number) {
+pub(crate) fn add<T: Transport>(engine: &mut Engine<T>, family: Family, number: u16) {
+    for change in objects::served_of(family, number) {
         engine.apply(change);
     }
 }
@@ -186,6 +219,38 @@ pub(crate) fn listing(family: &str) -> Vec<String> {
     lines
 }
 
+pub(crate) const fn other(family: Family) -> Family {
+    match family {
+        Family::Ipv4 => Family::Ipv6,
+        Family::Ipv6 => Family::Ipv4,
+    }
+}
+
+/// Name of a family of tables.
+pub(crate) const fn table_family(family: Family) -> &'static str {
+    match family {
+        Family::Ipv4 => "ip",
+        Family::Ipv6 => "ip6",
+    }
+}
+
+/// Commands for one family: in them `$table` stands for its table, `$other` for that of the other one,
+/// and `$7` for the ClusterIP of Service 7.
+pub(crate) fn in_family(family: Family, commands: &str) -> String {
+    let table = |family| format!("{} {TABLE}", table_family(family));
+    let commands = commands.replace("$table", &table(family));
+    let commands = commands.replace("$other", &table(other(family)));
+    let mut parts = commands.split('$');
+    let mut filled = parts.next().unwrap().to_owned();
+    for part in parts {
+        let rest = part.trim_start_matches(|it: char| it.is_ascii_digit());
+        let number: u16 = part.strip_suffix(rest).unwrap().parse().unwrap();
+        filled += &objects::cluster_ip_of(family, number).to_string();
+        filled += rest;
+    }
+    filled
+}
+
 pub(crate) fn nft(commands: &str) -> String {
     let output = Command::new("nft").arg(commands).output().unwrap();
     assert!(output.status.success(), "{commands}: {output:?}");
@@ -195,9 +260,10 @@ pub(crate) fn nft(commands: &str) -> String {
 /// Handles of all sets: they change when a set is made anew.
 pub(crate) fn set_handles(bench: &mut Bench) -> Vec<Option<u64>> {
     let mut handles = Vec::new();
+    let family = nf_family(bench.family);
     let connection = bench.engine.connection();
     connection
-        .dump_sets(NfFamily::IPV4, TABLE, |set| handles.push(set.handle))
+        .dump_sets(family, TABLE, |set| handles.push(set.handle))
         .unwrap();
     handles
 }
@@ -210,13 +276,25 @@ pub(crate) fn commit<T: Transport>(connection: &mut Connection<T>, build: impl F
     assert!(outcome.is_committed(), "{outcome}");
 }
 
-pub(crate) fn delete_cluster_ip<T: Transport>(connection: &mut Connection<T>, number: u16) {
+pub(crate) fn delete_cluster_ip<T: Transport>(
+    connection: &mut Connection<T>,
+    family: Family,
+    number: u16,
+) {
     commit(connection, |batch| {
         let set = batch
-            .set(NfFamily::IPV4, TABLE, "cluster-addresses")
+            .set(nf_family(family), TABLE, "cluster-addresses")
             .unwrap();
-        let key = objects::cluster_ip_octets(number);
+        let key = octets(objects::cluster_ip_of(family, number));
         let elem = Elem::new(Value::new(&key));
         batch.delete_elements(set, [elem]).unwrap();
     });
+}
+
+/// An address as it is in keys.
+pub(crate) fn octets(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(address) => address.octets().into(),
+        IpAddr::V6(address) => address.octets().into(),
+    }
 }

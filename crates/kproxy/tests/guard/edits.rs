@@ -2,25 +2,25 @@
 
 use svc_planner::plan::Family;
 
-use crate::bench::{SERVICES, add, guarded, listing, nft, set_handles};
+use crate::bench::{SERVICES, add, guarded, in_family, listing, other, set_handles, table_family};
 
 #[test]
 fn rules_and_chains_are_put_back_without_a_row_moving() {
     for edit in [
-        "flush chain ip kube-proxy services",
-        "flush chain ip kube-proxy internal-1",
-        "flush table ip kube-proxy",
-        "insert rule ip kube-proxy services drop",
-        "insert rule ip kube-proxy internal-1 counter",
-        "flush chain ip kube-proxy nat-prerouting; delete chain ip kube-proxy nat-prerouting",
-        "add chain ip kube-proxy filter-input { policy drop; }",
-        "add chain ip kube-proxy theirs { type filter hook input priority 7; policy drop; }",
-        "add table ip kube-proxy { flags dormant; }",
+        "flush chain $table services",
+        "flush chain $table internal-1",
+        "flush table $table",
+        "insert rule $table services drop",
+        "insert rule $table internal-1 counter",
+        "flush chain $table nat-prerouting; delete chain $table nat-prerouting",
+        "add chain $table filter-input { policy drop; }",
+        "add chain $table theirs { type filter hook input priority 7; policy drop; }",
+        "add table $table { flags dormant; }",
     ] {
         guarded(SERVICES, move |mut bench| {
             let handles = set_handles(&mut bench);
-            nft(edit);
-            assert!(listing("ip") != bench.intact, "{edit}");
+            bench.nft(edit);
+            assert!(bench.listing() != bench.intact, "{edit}");
             bench.recover();
             bench.check(edit);
             assert_eq!(set_handles(&mut bench), handles, "{edit}");
@@ -34,35 +34,20 @@ fn rules_and_chains_are_put_back_without_a_row_moving() {
 #[test]
 fn edited_rows_are_put_right_and_no_others_touched() {
     for (edit, rows) in [
-        (
-            "delete element ip kube-proxy cluster-addresses { 10.96.0.7 }",
-            1,
-        ),
-        (
-            "add element ip kube-proxy cluster-addresses { 10.97.0.7, 10.97.0.8 }",
-            2,
-        ),
-        ("flush set ip kube-proxy cluster-addresses", 50),
-        ("flush map ip kube-proxy services", 50),
-        (
-            "flush map ip kube-proxy endpoints; flush map ip kube-proxy services",
-            100,
-        ),
-        ("flush map ip kube-proxy dispatch", 1),
-        ("flush set ip kube-proxy state", 1),
-        (
-            "add element ip kube-proxy reject-services { 10.96.0.7 . tcp . 80 }",
-            1,
-        ),
+        ("delete element $table cluster-addresses { $7 }", 1),
+        ("add element $table cluster-addresses { $60007, $60008 }", 2),
+        ("flush set $table cluster-addresses", 50),
+        ("flush map $table services", 50),
+        ("flush map $table endpoints; flush map $table services", 100),
+        ("flush map $table dispatch", 1),
+        ("flush set $table state", 1),
+        ("add element $table reject-services { $7 . tcp . 80 }", 1),
         // None of ours can have that protocol.
-        (
-            "add element ip kube-proxy reject-services { 10.96.0.7 . icmp . 80 }",
-            1,
-        ),
+        ("add element $table reject-services { $7 . icmp . 80 }", 1),
     ] {
         guarded(SERVICES, move |mut bench| {
             let handles = set_handles(&mut bench);
-            nft(edit);
+            bench.nft(edit);
             bench.recover();
             bench.check(edit);
             assert_eq!(set_handles(&mut bench), handles, "{edit}");
@@ -70,7 +55,7 @@ fn edited_rows_are_put_right_and_no_others_touched() {
             let counts = (seen.mends, seen.rebuilds, seen.rows);
             assert_eq!(counts, (0, 0, rows), "{edit}");
             // And what comes next works.
-            add(&mut bench.engine, SERVICES);
+            add(&mut bench.engine, bench.family, SERVICES);
             bench.sync();
             assert_eq!(bench.seen(), seen);
         });
@@ -81,15 +66,16 @@ fn edited_rows_are_put_right_and_no_others_touched() {
 fn a_table_that_is_gone_is_made_anew() {
     for (edit, families) in [
         ("flush ruleset", 2),
-        ("delete table ip kube-proxy", 1),
-        ("delete table ip kube-proxy; delete table ip6 kube-proxy", 2),
+        ("delete table $table", 1),
+        ("delete table $table; delete table $other", 2),
     ] {
         guarded(SERVICES, move |mut bench| {
-            let others = listing("ip6");
-            nft(edit);
+            let other = table_family(other(bench.family));
+            let others = listing(other);
+            bench.nft(edit);
             bench.recover();
             bench.check(edit);
-            assert!(listing("ip6") == others, "{edit}");
+            assert!(listing(other) == others, "{edit}");
             let rebuilds = [Family::Ipv4, Family::Ipv6]
                 .map(|family| bench.engine.interference(family).rebuilds);
             assert_eq!(rebuilds.iter().sum::<u64>(), families, "{edit}");
@@ -100,14 +86,21 @@ fn a_table_that_is_gone_is_made_anew() {
 #[test]
 fn a_set_that_is_gone_is_made_anew_beside_the_rest() {
     guarded(SERVICES, |mut bench| {
-        nft("flush chain ip kube-proxy masquerading; \
-             delete set ip kube-proxy hairpin-connections");
+        bench.nft(
+            "flush chain $table masquerading; \
+             delete set $table hairpin-connections",
+        );
         bench.recover();
         assert_eq!(bench.seen().rebuilds, 1);
         // It serves under other names.
-        let services = nft("list map ip kube-proxy services-1");
-        assert!(services.contains("10.96.0.7 . tcp . 80"), "{services}");
-        assert!(nft("list chain ip kube-proxy services").contains("@services-1"));
+        let services = bench.nft("list map $table services-1");
+        let row = in_family(bench.family, "$7 . tcp . 80");
+        assert!(services.contains(&row), "{services}");
+        assert!(
+            bench
+                .nft("list chain $table services")
+                .contains("@services-1")
+        );
     });
 }
 
@@ -115,15 +108,18 @@ fn a_set_that_is_gone_is_made_anew_beside_the_rest() {
 #[test]
 fn other_tables_are_not_our_business() {
     guarded(1, |mut bench| {
-        nft("add table ip theirs; add chain ip theirs kube-proxy; \
+        bench.nft(
+            "add table ip theirs; add chain ip theirs kube-proxy; \
+             add table ip6 theirs; add chain ip6 theirs kube-proxy; \
              add table inet kube-proxy; add chain inet kube-proxy services; \
-             delete table inet kube-proxy");
+             delete table inet kube-proxy",
+        );
         // Something that is ours, so that there is an event to wait for.
-        nft("flush chain ip kube-proxy services");
+        bench.nft("flush chain $table services");
         bench.recover();
         let seen = bench.seen();
         assert_eq!((seen.edits, seen.mends, seen.losses), (1, 1, 0));
-        let other = bench.engine.interference(Family::Ipv6);
+        let other = bench.engine.interference(other(bench.family));
         assert_eq!((other.edits, other.mends, other.losses), (0, 0, 0));
     });
 }

@@ -17,11 +17,10 @@ use svc_planner::object::{Change, Node, TrafficPolicy};
 use svc_planner::plan::Family;
 use test_support::in_new_netns;
 
-use crate::bench::{Bench, listing, nft};
+use crate::bench::{Bench, FAMILIES, listing, nft};
 use crate::objects;
 
 const HERE: &str = "node-a";
-const FAMILIES: [(Family, &str); 2] = [(Family::Ipv4, "ip"), (Family::Ipv6, "ip6")];
 /// Prefixes: that others edited one of these is answered by building all anew.
 const PREFIXES: [&str; 2] = ["service-cidrs", "source-ranges"];
 /// Clients come and go without us.
@@ -98,7 +97,7 @@ fn cluster() -> Vec<Change> {
 }
 
 /// A guarded engine that has all of it in the kernel.
-fn served() -> Bench {
+fn served(family: Family) -> Bench {
     let mut engine = Engine::new(Connection::open().unwrap(), |family| Config {
         node_name: HERE.into(),
         local: LocalDetector::Cidr(prefix(family, 1)),
@@ -117,6 +116,7 @@ fn served() -> Bench {
         engine.apply(change);
     }
     let mut bench = Bench {
+        family,
         engine,
         woken,
         intact: Vec::new(),
@@ -155,7 +155,7 @@ fn sets(family: &str) -> (Vec<(String, String)>, Vec<String>) {
 fn whatever_set_is_emptied_is_filled_again() {
     for (family, name) in FAMILIES {
         in_new_netns(move || {
-            let mut bench = served();
+            let mut bench = served(family);
             let (filled, empty) = sets(name);
             assert_eq!(empty, [CLIENTS], "{name}");
             let intact = FAMILIES.map(|(_, family)| listing(family));
@@ -191,7 +191,7 @@ fn whatever_set_is_emptied_is_filled_again() {
 fn whatever_chain_is_emptied_is_filled_again() {
     for (family, name) in FAMILIES {
         in_new_netns(move || {
-            let mut bench = served();
+            let mut bench = served(family);
             let intact = FAMILIES.map(|(_, family)| listing(family));
             let mut chains: Vec<_> = listed(&["table", name, "kube-proxy"])
                 .iter()

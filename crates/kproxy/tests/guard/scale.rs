@@ -4,12 +4,12 @@ use core::time::Duration;
 use std::time::Instant;
 
 use kproxy::engine::{Engine, TABLE};
+use kproxy::lower::nf_family;
 use nft_batch::{Connection, ElementWalk, Walked};
-use nl_codec::msg::Family as NfFamily;
 use nl_codec::nft::{Elem, Value};
 use svc_planner::Config;
 
-use crate::bench::{NOTICED, PATIENCE, add, guarded, nft};
+use crate::bench::{NOTICED, PATIENCE, add, guarded};
 
 /// At scale, the time of a cold load included: 45,000 Services with `KPROXY_LONG=1`.
 #[test]
@@ -21,12 +21,12 @@ fn a_big_table_is_back_in_no_time() {
     let limit = if cfg!(debug_assertions) { 20 } else { 1 };
     for edit in [
         "flush ruleset",
-        "flush chain ip kube-proxy services",
-        "flush map ip kube-proxy endpoints",
+        "flush chain $table services",
+        "flush map $table endpoints",
     ] {
         guarded(services, move |mut bench| {
             let start = Instant::now();
-            nft(edit);
+            bench.nft(edit);
             let edited = start.elapsed();
             let noticed = bench.woken.recv_timeout(PATIENCE).unwrap();
             let noticed = noticed.duration_since(start).saturating_sub(edited);
@@ -57,6 +57,7 @@ fn a_rebuild_costs_less_than_reading_every_row() {
     let long = std::env::var_os("KPROXY_LONG").is_some();
     let services = if long { 45_000 } else { 3_000 };
     guarded(services, move |bench| {
+        let family = nf_family(bench.family);
         let per_row = |time: Duration, rows: usize| time / u32::try_from(rows).unwrap().max(1);
         let mut connection = Connection::open().unwrap();
         let mut walk = ElementWalk::new(Connection::open().unwrap());
@@ -64,7 +65,7 @@ fn a_rebuild_costs_less_than_reading_every_row() {
             (Duration::ZERO, Duration::ZERO, Duration::ZERO, 0);
         for set in ["services", "endpoints", "cluster-addresses"] {
             let mut keys = Vec::new();
-            walk.begin(NfFamily::IPV4, TABLE, set).unwrap();
+            walk.begin(family, TABLE, set).unwrap();
             let mut walked = Walked::On;
             while walked == Walked::On {
                 let start = Instant::now();
@@ -77,7 +78,7 @@ fn a_rebuild_costs_less_than_reading_every_row() {
             let start = Instant::now();
             for key in &keys {
                 let elem = Elem::new(Value::new(key));
-                let found = connection.element(NfFamily::IPV4, TABLE, set, &elem, |_| ());
+                let found = connection.element(family, TABLE, set, &elem, |_| ());
                 assert_eq!(found.unwrap(), Some(()));
             }
             read += start.elapsed();
@@ -88,11 +89,12 @@ fn a_rebuild_costs_less_than_reading_every_row() {
         let dump = per_row(dumped, seen);
         println!("{seen} rows by dump in {dumped:?}, {dump:?} each; {slowest:?} at most in one go");
 
+        let family = bench.family;
         drop(bench);
         let mut engine = Engine::new(Connection::open().unwrap(), |_| Config::default());
         engine.adopt(None).unwrap();
         for number in 0..services {
-            add(&mut engine, number);
+            add(&mut engine, family, number);
         }
         let (start, mut written) = (Instant::now(), 0);
         while !engine.is_complete() {

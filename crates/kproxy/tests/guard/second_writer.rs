@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use kproxy::engine::{GuardOptions, Wait};
 
-use crate::bench::{PATIENCE, SERVICES, guarded_with, nft};
+use crate::bench::{PATIENCE, SERVICES, guarded_with};
 
 /// Somebody who undoes each repair is let go, for longer and longer, and is forgiven once he stops.
 #[test]
@@ -16,7 +16,7 @@ fn a_second_writer_is_not_fought_for_ever() {
     };
     guarded_with(options, SERVICES, |mut bench| {
         for round in 1..=3 {
-            nft("insert rule ip kube-proxy services drop");
+            bench.nft("insert rule $table services drop");
             bench.recover();
             assert_eq!(bench.seen().mends, round);
             assert_eq!(bench.seen().contended_since.is_some(), round == 3);
@@ -26,7 +26,7 @@ fn a_second_writer_is_not_fought_for_ever() {
         let mut pauses = Vec::new();
         for round in 4..=6 {
             let start = bench.engine.clock().now();
-            nft("insert rule ip kube-proxy services drop");
+            bench.nft("insert rule $table services drop");
             bench.woken.recv_timeout(PATIENCE).unwrap();
             let Wait::Until(until) = bench.engine.sync(|_, _| ()).unwrap() else {
                 panic!("no pause");
@@ -54,7 +54,7 @@ fn a_second_writer_is_not_fought_for_ever() {
             // There is nothing to wait for but time.
             let _ = bench.woken.recv_timeout(left);
         }
-        nft("insert rule ip kube-proxy services drop");
+        bench.nft("insert rule $table services drop");
         bench.recover();
         assert_eq!(bench.seen().contended_since, None);
     });

@@ -6,13 +6,14 @@ use std::io::IoSlice;
 use std::time::Instant;
 
 use kproxy::engine::{GuardOptions, Interference, TABLE};
+use kproxy::lower::nf_family;
 use nft_batch::{Batch, Connection, Datagram, Errno, Socket, Transport, Wait};
-use nl_codec::msg::{Family as NfFamily, MsgType, NftMsg};
+use nl_codec::msg::{MsgType, NftMsg};
 use nl_codec::nft::{Data, Elem, Value};
 use svc_planner::object::Change;
 use svc_planner::plan::Family;
 
-use crate::bench::{Bench, PATIENCE, SERVICES, commit, guarded_over, guarded_with, listing, nft};
+use crate::bench::{Bench, PATIENCE, SERVICES, commit, guarded_over, guarded_with, octets};
 use crate::objects;
 
 /// A netlink header, and that of nf_tables behind it.
@@ -79,8 +80,9 @@ fn hurried() -> GuardOptions {
 
 /// A commit of the engine's own connection: no event tells of it.
 fn unseen<T: Transport>(bench: &mut Bench<T>, set: &str, build: impl FnOnce(&mut Batch, Set)) {
+    let family = nf_family(bench.family);
     commit(bench.engine.connection(), |batch| {
-        let set = batch.set(NfFamily::IPV4, TABLE, set).unwrap();
+        let set = batch.set(family, TABLE, set).unwrap();
         build(batch, set);
     });
 }
@@ -99,29 +101,32 @@ fn sync_until<T: Transport>(bench: &mut Bench<T>, done: impl Fn(&Interference) -
 fn surplus_rows_are_found_without_being_counted_and_deleted_alone() {
     guarded_over(Uncounted, hurried(), SERVICES, |mut bench| {
         assert!(!bench.counts_rows());
+        let ip = |number| octets(objects::cluster_ip_of(bench.family, number));
+        let (nobody, somebody) = (ip(60_001), ip(1));
+        let route = [1, 0, 16, 0];
         for (set, key, datum) in [
             // No ClusterIP, a Service that there is not, a slot of no group, a class of nobody.
-            ("cluster-addresses", &[10, 97, 0, 1][..], &[][..]),
+            ("cluster-addresses", nobody.clone(), &[][..]),
             (
                 "services",
-                &[10, 97, 0, 1, 6, 0, 0, 0, 0, 80, 0, 0],
-                &[1, 0, 16, 0],
+                [&nobody[..], &[6, 0, 0, 0, 0, 80, 0, 0]].concat(),
+                &route,
             ),
             (
                 "endpoints",
-                &[0, 0, 9, 0, 0, 0, 0, 0],
-                &[10, 1, 0, 1, 0, 80, 0, 0],
+                vec![0, 0, 9, 0, 0, 0, 0, 0],
+                &[&nobody[..], &[0, 80, 0, 0]].concat(),
             ),
             // Bytes that no key of ours has.
             (
                 "services",
-                &[10, 96, 0, 1, 6, 1, 1, 1, 0, 80, 0, 0],
-                &[1, 0, 16, 0],
+                [&somebody[..], &[6, 1, 1, 1, 0, 80, 0, 0]].concat(),
+                &route,
             ),
         ] {
             let before = bench.seen();
             unseen(&mut bench, set, |batch, set| {
-                let mut elem = Elem::new(Value::new(key));
+                let mut elem = Elem::new(Value::new(&key));
                 if !datum.is_empty() {
                     elem.data = Some(Data::Value(Value::new(datum)));
                 }
@@ -152,12 +157,13 @@ fn clients_are_counted_where_the_kernel_does_not() {
                 .iter()
                 .all(|fill| fill.clients == 0)
         );
+        let ip = octets(objects::cluster_ip_of(bench.family, 1));
         unseen(&mut bench, "client-affinity", |batch, set| {
             let keys: Vec<_> = (0..5000_u32)
                 .map(|client| {
-                    let mut key = [0, 0, 0, 0, 10, 96, 0, 1, 6, 0, 0, 0, 0, 80, 0, 0];
-                    key[..4].copy_from_slice(&client.to_be_bytes());
-                    key
+                    let mut address = vec![0; ip.len()];
+                    address[..4].copy_from_slice(&client.to_be_bytes());
+                    [&address[..], &ip, &[6, 0, 0, 0, 0, 80, 0, 0]].concat()
                 })
                 .collect();
             let elems = keys.iter().map(|key| {
@@ -172,28 +178,61 @@ fn clients_are_counted_where_the_kernel_does_not() {
         let fills = bench.engine.affinity_fill().unwrap();
         let fill = fills
             .iter()
-            .find(|fill| fill.family == Family::Ipv4)
+            .find(|fill| fill.family == bench.family)
             .unwrap();
         assert_eq!(fill.clients, 5000);
         assert_eq!(bench.seen().rows, 0, "they are nobody's business");
     });
 }
 
+/// Prefixes in a family.
+struct Prefixes {
+    balancer: &'static str,
+    sources: [&'static str; 3],
+    /// The first two lie side by side: one begins where the other ends.
+    services: [&'static str; 3],
+    /// How the first source, and what is put in its place, begin: as nft shows them, and the byte.
+    before: &'static str,
+    after: (&'static str, u8),
+}
+
+const fn prefixes(family: Family) -> Prefixes {
+    match family {
+        Family::Ipv4 => Prefixes {
+            balancer: "198.51.100.1",
+            sources: ["10.9.0.0/16", "10.10.0.0/16", "10.12.1.1/32"],
+            services: ["10.97.0.0/16", "10.98.0.0/16", "192.0.2.0/24"],
+            before: "10.9.0.0",
+            after: ("11.9.0.0", 11),
+        },
+        Family::Ipv6 => Prefixes {
+            balancer: "2001:db8:1::1",
+            sources: ["fd00:9::/32", "fd00:a::/32", "fd00:c::1/128"],
+            services: ["fd00:10:97::/48", "fd00:10:98::/48", "2001:db8:2::/64"],
+            before: "fd00:9::",
+            after: ("fc00:9::", 0xfc),
+        },
+    }
+}
+
 /// A Service whose load balancer's address some sources may use.
-fn restricted(number: u16, ranges: &[&str]) -> Change {
-    let Change::Service(mut service) = objects::service(number) else {
+fn restricted(family: Family, number: u16) -> Change {
+    let Change::Service(mut service) = objects::service_of(family, number) else {
         panic!("a Service");
     };
-    service.load_balancer_ips.push([198, 51, 100, 1].into());
-    let ranges = ranges.iter().map(|range| range.parse().unwrap());
+    let prefixes = prefixes(family);
+    service
+        .load_balancer_ips
+        .push(prefixes.balancer.parse().unwrap());
+    let ranges = prefixes.sources.iter().map(|range| range.parse().unwrap());
     service.source_ranges.extend(ranges);
     Change::Service(service)
 }
 
 /// The rows of the set of source ranges: first and last key.
-fn ranges<T: Transport>(connection: &mut Connection<T>) -> Vec<(Vec<u8>, Vec<u8>)> {
+fn ranges<T: Transport>(connection: &mut Connection<T>, family: Family) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut rows = Vec::new();
-    let read = connection.dump_elements(NfFamily::IPV4, TABLE, "source-ranges", |elem| {
+    let read = connection.dump_elements(nf_family(family), TABLE, "source-ranges", |elem| {
         let Some(Data::Value(last)) = elem.key_end else {
             panic!("{elem:?} has no end");
         };
@@ -212,52 +251,50 @@ fn source_ranges_that_nobody_saw_exchanged_are_put_right() {
 }
 
 fn exchange_a_range<T: Transport>(mut bench: Bench<T>) {
-    bench.engine.apply(restricted(
-        3,
-        &["10.9.0.0/16", "10.10.0.0/16", "10.12.1.1/32"],
-    ));
-    // Of prefixes that lie side by side one begins where the other ends.
-    for (name, cidr) in [
-        ("a", "10.97.0.0/16"),
-        ("b", "10.98.0.0/16"),
-        ("c", "192.0.2.0/24"),
-    ] {
+    let prefixes = prefixes(bench.family);
+    bench.engine.apply(restricted(bench.family, 3));
+    for (name, cidr) in ["a", "b", "c"].into_iter().zip(prefixes.services) {
         bench.engine.apply(Change::ServiceCidr {
             name: name.into(),
             cidrs: [cidr.parse().unwrap()].into_iter().collect(),
         });
     }
     bench.sync();
-    let intact = listing("ip");
-    let rows = ranges(bench.engine.connection());
+    let intact = bench.listing();
+    let rows = ranges(bench.engine.connection(), bench.family);
     assert_eq!(rows.len(), 3);
     let counts = bench.seen().counts;
     sync_until(&mut bench, |seen| seen.counts > counts + 1);
     assert_eq!(bench.seen().rebuilds, 0, "{:?}", bench.seen());
-    // As many rows as before: the sources 10.9.0.0/16 make room for 11.9.0.0/16.
-    let (first, last) = &rows[0];
+    // As many rows as before: one range makes room for another one.
+    let source = octets(prefixes.before.parse().unwrap());
+    let (first, last) = rows
+        .iter()
+        .find(|(first, _)| first.ends_with(&source))
+        .unwrap();
+    let (after, byte) = prefixes.after;
     unseen(&mut bench, "source-ranges", |batch, set| {
         let mut gone = Elem::new(Value::new(first));
         gone.key_end = Some(Data::Value(Value::new(last)));
         batch.delete_elements(set, [gone]).unwrap();
         let (mut first, mut last) = (first.clone(), last.clone());
-        (first[4], last[4]) = (11, 11);
+        (first[4], last[4]) = (byte, byte);
         let mut other = Elem::new(Value::new(&first));
         other.key_end = Some(Data::Value(Value::new(&last)));
         batch.add_elements(set, [other]).unwrap();
     });
-    assert_ne!(listing("ip"), intact);
+    assert_ne!(bench.listing(), intact);
     sync_until(&mut bench, |seen| seen.rebuilds > 0);
     bench.sync();
     // The former sets go a little later.
     let start = Instant::now();
-    let mut listed = nft("list table ip kube-proxy");
-    while listed.contains("11.9.0.0") {
+    let mut listed = bench.nft("list table $table");
+    while listed.contains(after) {
         assert!(start.elapsed() < PATIENCE, "{listed}");
         bench.sync();
-        listed = nft("list table ip kube-proxy");
+        listed = bench.nft("list table $table");
     }
-    assert!(listed.contains("10.9.0.0"), "{listed}");
+    assert!(listed.contains(prefixes.before), "{listed}");
     let seen = bench.seen();
     assert_eq!((seen.rebuilds, seen.edits), (1, 0), "{seen:?}");
     sync_until(&mut bench, |now| now.counts > seen.counts + 1);

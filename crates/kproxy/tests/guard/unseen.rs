@@ -4,17 +4,17 @@ use core::time::Duration;
 use std::sync::mpsc;
 use std::time::Instant;
 
-use kproxy::engine::{Engine, GuardOptions, TABLE};
-use kproxy::netns::Netns;
+use kproxy::engine::{GuardOptions, TABLE};
+use kproxy::lower::nf_family;
 use nft_batch::Connection;
-use nl_codec::msg::Family as NfFamily;
 use nl_codec::nft::{Elem, Set, Table, Value};
-use svc_planner::Config;
 use svc_planner::object::Change;
+use svc_planner::plan::Family;
 use test_support::in_new_netns;
 
 use crate::bench::{
-    Bench, PATIENCE, SERVICES, add, commit, delete_cluster_ip, guarded, guarded_with, listing, nft,
+    Bench, FAMILIES, PATIENCE, SERVICES, add, commit, delete_cluster_ip, guarded, guarded_engine,
+    guarded_with, in_family, listing, nft, octets,
 };
 use crate::objects;
 
@@ -22,18 +22,19 @@ use crate::objects;
 #[test]
 fn edits_during_a_load_are_found_afterwards() {
     for edit in [
-        "delete element ip kube-proxy cluster-addresses { 10.96.0.7 }",
-        "insert rule ip kube-proxy services drop",
-        "flush chain ip kube-proxy services",
+        "delete element $table cluster-addresses { $7 }",
+        "insert rule $table services drop",
+        "flush chain $table services",
     ] {
         guarded(SERVICES, move |mut bench| {
+            let family = bench.family;
             for number in SERVICES..1000 {
-                add(&mut bench.engine, number);
+                add(&mut bench.engine, family, number);
             }
             let mut edited = false;
             let wait = bench.engine.sync(|applied, _| {
                 if applied.rows > 900 && !core::mem::replace(&mut edited, true) {
-                    nft(edit);
+                    nft(&in_family(family, edit));
                 }
             });
             wait.unwrap();
@@ -55,7 +56,7 @@ fn edits_during_a_load_are_found_afterwards() {
                     .apply(Change::EndpointSliceGone(objects::name(number)));
             }
             bench.sync();
-            nft("list table ip kube-proxy");
+            bench.nft("list table $table");
         });
     }
 }
@@ -66,13 +67,13 @@ fn an_undisturbed_load_is_not_compared() {
     guarded(SERVICES, |mut bench| {
         let before = bench.seen();
         for number in SERVICES..1000 {
-            add(&mut bench.engine, number);
+            add(&mut bench.engine, bench.family, number);
         }
         bench.sync();
         let seen = bench.seen();
         assert_eq!((seen.losses, seen.compared), (0, before.compared));
         // And afterwards the listener listens again.
-        nft("delete element ip kube-proxy cluster-addresses { 10.96.0.7 }");
+        bench.nft("delete element $table cluster-addresses { $7 }");
         bench.recover();
         assert_eq!(bench.seen().rows, 1);
     });
@@ -86,7 +87,7 @@ fn a_walk_finds_what_nobody_saw() {
         ..GuardOptions::default()
     };
     guarded_with(options, SERVICES, |mut bench| {
-        delete_cluster_ip(bench.engine.connection(), 7);
+        delete_cluster_ip(bench.engine.connection(), bench.family, 7);
         let passes = bench.seen().passes;
         let start = Instant::now();
         while bench.seen().rows == 0 && start.elapsed() < PATIENCE {
@@ -100,11 +101,11 @@ fn a_walk_finds_what_nobody_saw() {
         assert_eq!((seen.rows, seen.rebuilds, seen.edits), (1, 0, 0));
 
         // A surplus row cannot be told from others: it is counted.
+        let key = octets(objects::cluster_ip_of(bench.family, 60_001));
         commit(bench.engine.connection(), |batch| {
-            let set = batch
-                .set(NfFamily::IPV4, TABLE, "cluster-addresses")
-                .unwrap();
-            let elem = Elem::new(Value::new(&[10, 97, 0, 1]));
+            let set = batch.set(nf_family(bench.family), TABLE, "cluster-addresses");
+            let set = set.unwrap();
+            let elem = Elem::new(Value::new(&key));
             batch.add_elements(set, [elem]).unwrap();
         });
         let start = Instant::now();
@@ -119,61 +120,60 @@ fn a_walk_finds_what_nobody_saw() {
 /// The listener is kept from listening until its buffer is full and events are lost.
 #[test]
 fn lost_events_hide_no_edit() {
-    in_new_netns(|| {
-        let connection = Connection::open().unwrap();
-        let mut engine = Engine::new(connection, |_| Config::default());
-        engine.adopt(None).unwrap();
-        let (go, gate) = mpsc::channel::<()>();
-        let (woke, woken) = mpsc::channel();
-        let wake = move || {
-            woke.send(Instant::now()).unwrap_or_default();
-            // Ends when the other end is gone, at the latest.
-            gate.recv().unwrap_or_default();
-        };
-        let options = GuardOptions::default();
-        engine.guard(&Netns::Current, options, wake).unwrap();
-        for number in 0..SERVICES {
-            add(&mut engine, number);
-        }
-        let mut bench = Bench {
-            engine,
-            woken,
-            intact: Vec::new(),
-        };
-        // Gone before the engine is, which waits for its listener.
-        let go = go;
-        bench.sync();
-        bench.intact = listing("ip");
+    for (family, name) in FAMILIES {
+        in_new_netns(move || lose_events(family, name));
+    }
+}
 
-        let mut other = Connection::open().unwrap();
-        delete_cluster_ip(&mut other, 1);
-        bench.woken.recv_timeout(PATIENCE).unwrap();
-        commit(&mut other, |batch| {
-            let table = Table::named("theirs");
-            batch.add_table(NfFamily::IPV4, &table).unwrap();
-            let mut set = Set::named("theirs", "many");
-            set.key_len = Some(4);
-            batch.add_set(NfFamily::IPV4, &set).unwrap();
-        });
-        for round in 0..8_u32 {
-            commit(&mut other, |batch| {
-                let set = batch.set(NfFamily::IPV4, "theirs", "many").unwrap();
-                let keys: Vec<_> = (0..20_000_u32)
-                    .map(|key| (round * 20_000 + key).to_ne_bytes())
-                    .collect();
-                let elems = keys.iter().map(|key| Elem::new(Value::new(key)));
-                batch.add_elements(set, elems).unwrap();
-            });
-        }
-        delete_cluster_ip(&mut other, 2);
-        nft("insert rule ip kube-proxy services drop");
-        drop(go);
-        bench.woken.recv_timeout(PATIENCE).unwrap();
-        bench.sync();
-        let seen = bench.seen();
-        assert!(seen.losses > 0, "{seen:?}");
-        assert_eq!((seen.rebuilds, seen.rows), (0, 2), "{seen:?}");
-        assert!(seen.mends > 0, "{seen:?}");
-        bench.check("lost events");
+fn lose_events(family: Family, name: &str) {
+    let (go, gate) = mpsc::channel::<()>();
+    let (woke, woken) = mpsc::channel();
+    let wake = move || {
+        woke.send(Instant::now()).unwrap_or_default();
+        // Ends when the other end is gone, at the latest.
+        gate.recv().unwrap_or_default();
+    };
+    let (connection, options) = (Connection::open().unwrap(), GuardOptions::default());
+    let engine = guarded_engine(connection, family, options, SERVICES, wake);
+    let mut bench = Bench {
+        family,
+        engine,
+        woken,
+        intact: Vec::new(),
+    };
+    // Gone before the engine is, which waits for its listener.
+    let go = go;
+    bench.sync();
+    bench.intact = listing(name);
+
+    let mut other = Connection::open().unwrap();
+    delete_cluster_ip(&mut other, family, 1);
+    bench.woken.recv_timeout(PATIENCE).unwrap();
+    commit(&mut other, |batch| {
+        let table = Table::named("theirs");
+        batch.add_table(nf_family(family), &table).unwrap();
+        let mut set = Set::named("theirs", "many");
+        set.key_len = Some(4);
+        batch.add_set(nf_family(family), &set).unwrap();
     });
+    for round in 0..8_u32 {
+        commit(&mut other, |batch| {
+            let set = batch.set(nf_family(family), "theirs", "many").unwrap();
+            let keys: Vec<_> = (0..20_000_u32)
+                .map(|key| (round * 20_000 + key).to_ne_bytes())
+                .collect();
+            let elems = keys.iter().map(|key| Elem::new(Value::new(key)));
+            batch.add_elements(set, elems).unwrap();
+        });
+    }
+    delete_cluster_ip(&mut other, family, 2);
+    bench.nft("insert rule $table services drop");
+    drop(go);
+    bench.woken.recv_timeout(PATIENCE).unwrap();
+    bench.sync();
+    let seen = bench.seen();
+    assert!(seen.losses > 0, "{seen:?}");
+    assert_eq!((seen.rebuilds, seen.rows), (0, 2), "{seen:?}");
+    assert!(seen.mends > 0, "{seen:?}");
+    bench.check("lost events");
 }

@@ -8,6 +8,7 @@ use svc_planner::object::{
     Algorithm, Change, Endpoint, EndpointSlice, ObjectName, Protocol, Service, ServicePort,
     SlicePort, TrafficPolicy,
 };
+use svc_planner::plan::Family;
 
 /// Of a Service and its only slice.
 pub(crate) fn name(number: u16) -> ObjectName {
@@ -17,30 +18,45 @@ pub(crate) fn name(number: u16) -> ObjectName {
     }
 }
 
-pub(crate) const fn cluster_ip_octets(number: u16) -> [u8; 4] {
-    let [high, low] = number.to_be_bytes();
-    [10, 96, high, low]
+pub(crate) fn cluster_ip(number: u16) -> IpAddr {
+    cluster_ip_of(Family::Ipv4, number)
 }
 
-pub(crate) fn cluster_ip(number: u16) -> IpAddr {
-    cluster_ip_octets(number).into()
+pub(crate) fn cluster_ip_of(family: Family, number: u16) -> IpAddr {
+    address(family, 96, number)
+}
+
+fn address(family: Family, net: u8, number: u16) -> IpAddr {
+    let [high, low] = number.to_be_bytes();
+    match family {
+        Family::Ipv4 => [10, net, high, low].into(),
+        Family::Ipv6 => [0xfd00, 0x10, net.into(), 0, 0, 0, 0, number].into(),
+    }
 }
 
 /// A Service with one ready endpoint.
 pub(crate) fn served(number: u16) -> [Change; 2] {
-    let [high, low] = number.to_be_bytes();
+    served_of(Family::Ipv4, number)
+}
+
+/// As [`served`], in a family.
+pub(crate) fn served_of(family: Family, number: u16) -> [Change; 2] {
     [
-        service(number),
-        slice(number, IpAddr::from([10, 1, high, low])),
+        service_of(family, number),
+        slice(number, address(family, 1, number)),
     ]
 }
 
 pub(crate) fn service(number: u16) -> Change {
+    service_of(Family::Ipv4, number)
+}
+
+pub(crate) fn service_of(family: Family, number: u16) -> Change {
     Change::Service(Service {
         name: name(number),
         created: None,
         uid: None,
-        cluster_ips: smallvec![cluster_ip(number)],
+        cluster_ips: smallvec![cluster_ip_of(family, number)],
         external_ips: smallvec![],
         load_balancer_ips: smallvec![],
         source_ranges: smallvec![],
