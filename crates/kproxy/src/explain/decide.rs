@@ -37,7 +37,7 @@ pub fn explain(question: Question, known: &Known<'_>) -> Explanation {
         endpoints,
         unused,
         source,
-        notes: reason::notes(&question, hit.as_ref(), known),
+        notes: reason::notes(&question, &outcomes, hit.as_ref(), known),
         ways: outcomes
             .iter()
             .map(|(outcome, share)| way(outcome, *share, family, known.kernel))

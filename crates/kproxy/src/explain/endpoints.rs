@@ -6,6 +6,7 @@ use svc_planner::fake::{Outcome, Verdict};
 use svc_planner::object::{Endpoint, TrafficPolicy};
 
 use super::known::{Hit, Known};
+use super::source::is_shortcut;
 use super::{EndpointShare, UnusedEndpoint};
 
 /// Both, the chosen ones in order of address.
@@ -51,7 +52,8 @@ pub(super) fn all(
     }
     chosen.sort_by_key(|it| (it.endpoint, it.masqueraded));
     let local_only = hit.is_some_and(|hit| hit.target.policy == Some(TrafficPolicy::Local))
-        && chosen.iter().all(|it| it.here);
+        && chosen.iter().all(|it| it.here)
+        && !outcomes.iter().any(|(outcome, _)| is_shortcut(outcome));
     let family = outcomes
         .first()
         .is_none_or(|(outcome, _)| match outcome.verdict {
@@ -65,13 +67,18 @@ pub(super) fn all(
         .map(|(it, endpoint)| UnusedEndpoint {
             endpoint: *it,
             node: endpoint.node.as_deref().map(str::to_owned),
-            why: why_not(endpoint, local_only, known.node_name).to_owned(),
+            why: why_not(endpoint, local_only, chosen.is_empty(), known.node_name).to_owned(),
         })
         .collect();
     (chosen, unused)
 }
 
-fn why_not(endpoint: &Endpoint, local_only: bool, node_name: &str) -> &'static str {
+fn why_not(
+    endpoint: &Endpoint,
+    local_only: bool,
+    none_chosen: bool,
+    node_name: &str,
+) -> &'static str {
     if !endpoint.ready && endpoint.terminating && endpoint.serving {
         "terminating"
     } else if !endpoint.ready && endpoint.terminating {
@@ -80,6 +87,8 @@ fn why_not(endpoint: &Endpoint, local_only: bool, node_name: &str) -> &'static s
         "not ready"
     } else if local_only && endpoint.node.as_deref() != Some(node_name) {
         "on another node, and the policy is Local"
+    } else if none_chosen {
+        "the connection does not get that far"
     } else if !endpoint.zone_hints.is_empty() || !endpoint.node_hints.is_empty() {
         "meant for other zones or nodes (topology hints)"
     } else {

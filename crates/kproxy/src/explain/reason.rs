@@ -9,6 +9,7 @@ use svc_planner::report::Reason;
 
 use super::known::{Hit, Known};
 use super::objects::Holder;
+use super::source::is_shortcut;
 use super::{Decision, FrontendKind, Question, twice};
 use crate::lower::base_name;
 
@@ -46,8 +47,19 @@ pub(super) fn why(
 }
 
 /// What else an operator should know.
-pub(super) fn notes(question: &Question, hit: Option<&Hit>, known: &Known<'_>) -> Vec<String> {
+pub(super) fn notes(
+    question: &Question,
+    outcomes: &[(Outcome, f64)],
+    hit: Option<&Hit>,
+    known: &Known<'_>,
+) -> Vec<String> {
     let mut notes = Vec::new();
+    if outcomes.iter().any(|(outcome, _)| is_shortcut(outcome)) {
+        notes.push(
+            "externalTrafficPolicy Local is for others: pods and this node itself reach every endpoint"
+                .to_owned(),
+        );
+    }
     if let Some(seconds) = hit.and_then(|hit| hit.target.affinity) {
         notes.push(format!(
             "session affinity: a client that came within the last {seconds} s goes where it went then"

@@ -6,6 +6,7 @@ use svc_planner::plan::{Name, Rule, Statement};
 
 use super::known::{Hit, Known};
 use super::{FrontendKind, Question, SourceAddress};
+use crate::lower::base_name;
 
 /// The source that the end of a way sees.
 pub(super) fn of(
@@ -29,6 +30,14 @@ pub(super) const fn is_sent(outcome: &Outcome) -> bool {
         outcome.verdict,
         Verdict::Delivered { .. } | Verdict::Untouched { masqueraded: true }
     )
+}
+
+/// Whether it took the way on which an address of policy Local leads pods and this node itself to every
+/// endpoint.
+pub(super) fn is_shortcut(outcome: &Outcome) -> bool {
+    outcome.trace.iter().any(|step| {
+        matches!(step, Step::Lookup { set, found: Some(_), .. } if base_name(set) == "shortcuts")
+    })
 }
 
 /// Whether the source becomes an address of this node.
@@ -83,6 +92,9 @@ fn why_masqueraded(
 }
 
 fn why_not(outcome: &Outcome, question: &Question, hit: Option<&Hit>, known: &Known<'_>) -> String {
+    if is_shortcut(outcome) {
+        return format!("{} is a pod's, and so it stays", question.from);
+    }
     // Rules of the chains it went through that would have marked it.
     let visited = outcome.trace.iter().filter_map(|step| match step {
         Step::Chain { chain } => Some(chain),
