@@ -91,6 +91,12 @@ fn the_node_is_waited_for_and_heeded() {
         // A port that is taken is waited for.
         drop(taken);
         until(|| ask(METRICS, "/healthz").is_ok_and(|it| it.body == "ok"));
+        let body = |page| ask(METRICS, page).unwrap().body;
+        assert_eq!(body("/healthz/ping"), "ok");
+        assert_eq!(
+            body("/healthz?verbose"),
+            "[+]ping ok\nhealthz check passed\n"
+        );
         assert_eq!(ask(METRICS, "/proxyMode").unwrap().body, "nftables");
         let metrics = ask(METRICS, "/metrics").unwrap();
         let plain = "content-type: text/plain; version=0.0.4; charset=utf-8";
@@ -143,7 +149,7 @@ fn when_every_commit_fails_health_goes() {
         let (_, body) = health("/livez");
         assert_eq!(body["status"]["IPv4"]["healthy"], false);
         assert_eq!(body["status"]["IPv6"]["healthy"], true);
-        assert_eq!(body["lastUpdated"], body["status"]["IPv4"]["lastUpdated"]);
+        assert_eq!(body["lastUpdated"], body["status"]["IPv6"]["lastUpdated"]);
         assert_ne!(body["lastUpdated"], body["currentTime"]);
         let ready = ask(HEALTHZ, "/readyz").unwrap().body;
         assert!(

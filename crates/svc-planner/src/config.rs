@@ -1,13 +1,13 @@
 //! What the planner is configured with.
 
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::time::Duration;
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use crate::object::Protocol;
-use crate::plan::{Name, Route};
+use crate::plan::{Family, Name, Route};
 
 /// Settings of a [`Planner`](crate::Planner).
 #[derive(Debug, Clone, PartialEq)]
@@ -27,6 +27,8 @@ pub struct Config {
     pub node_port_addresses: NodePortAddresses,
     /// What becomes of connections to node ports at loopback addresses.
     pub localhost_node_ports: LocalhostNodePorts,
+    /// Serve external IPs of Services (feature gate `AllowServiceExternalIPs`).
+    pub external_ips: bool,
     /// What becomes of connections to a ClusterIP of internalTrafficPolicy Local whose endpoints are all
     /// on other nodes.
     pub no_local_endpoint: NoLocalEndpoint,
@@ -69,6 +71,7 @@ impl Default for Config {
             bind_address: None,
             node_port_addresses: NodePortAddresses::PRIMARY,
             localhost_node_ports: LocalhostNodePorts::Off,
+            external_ips: true,
             no_local_endpoint: NoLocalEndpoint::Drop,
             chunk: 16_000,
             hold: Duration::from_secs(1),
@@ -118,7 +121,7 @@ pub enum LocalDetector {
 /// does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodePortAddresses {
-    /// The Node's first address of the family (`primary`).
+    /// The Node's first address of the family (`primary`), if an interface of the host has it.
     pub primary: bool,
     /// All local addresses but loopback (`all`).
     pub all: bool,
@@ -160,6 +163,16 @@ impl NodePortAddresses {
             localhost: false,
             prefixes,
         }
+    }
+
+    /// The loopback address of a family, if any of them names it.
+    pub(crate) fn loopback(&self, family: Family) -> Option<IpAddr> {
+        let loopback: IpAddr = match family {
+            Family::Ipv4 => Ipv4Addr::LOCALHOST.into(),
+            Family::Ipv6 => Ipv6Addr::LOCALHOST.into(),
+        };
+        let is_named = self.localhost || self.prefixes.iter().any(|it| it.contains(&loopback));
+        is_named.then_some(loopback)
     }
 }
 

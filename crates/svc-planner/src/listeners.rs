@@ -35,7 +35,7 @@ pub struct LocalhostPort {
 pub enum ListenOn {
     /// All addresses of the family.
     All,
-    /// These, sorted.
+    /// These: a loopback address, if one is named, then the others, sorted.
     Listed(Vec<IpAddr>),
 }
 

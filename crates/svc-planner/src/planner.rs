@@ -130,6 +130,7 @@ impl Planner {
     pub fn new(family: Family, config: Config) -> Self {
         let mut model = Model::new(family, config.node_name.clone());
         model.proxy_localhost(config.localhost_node_ports == LocalhostNodePorts::Proxied);
+        model.external_ips = config.external_ips;
         Self {
             kernel: Kernel::new(RuleSettings::new(&model, &config)),
             config,
@@ -232,14 +233,16 @@ impl Planner {
         self.start_over(found);
     }
 
-    /// Changes the configuration, all but the node name; another bind address takes effect when the
+    /// Changes the configuration, all but the node name and whether external IPs are served; another bind address takes effect when the
     /// Node comes again. What the rules say follows with the next
     /// transaction.
     pub fn reconfigure(&mut self, config: Config) {
         let none_here = self.config.no_local_endpoint;
         let node_name = core::mem::take(&mut self.config.node_name);
+        let external_ips = self.config.external_ips;
         self.config = Config {
             node_name,
+            external_ips,
             ..config
         };
         if self.config.no_local_endpoint != none_here {

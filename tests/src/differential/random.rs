@@ -8,7 +8,7 @@ use anyhow::Result;
 use netns_lab::Transport;
 use proptest::{collection::vec, option, prelude::*, sample::select};
 
-use self::manifests::{cluster_ip, external_ip, node, node_port_base, vip};
+use self::manifests::{cluster_ip, external_ip, node, node_port_base, port_number, vip};
 use super::trial::{Check, Trial, TrialStep};
 use crate::scenario::{Family, NodeSpec, Target};
 
@@ -28,12 +28,14 @@ const ENDPOINTS: [(&str, &str, [&str; 2]); 4] = [
 ];
 const NODE: [&str; 2] = ["192.168.0.2", "2001:db8::1"];
 const PODS: [&str; 2] = ["10.0.0.0/8", "fd00:10::/64"];
-/// Ports that Services may have: name, protocol, port, node port less the Service's own.
-const PORTS: [(&str, Transport, u16, u16); 4] = [
+/// Ports that Services may have: name, protocol, port, node port less the Service's own. The last has
+/// the number of another Service's node port.
+const PORTS: [(&str, Transport, u16, u16); 5] = [
     ("web", Transport::Tcp, 80, 0),
     ("dns", Transport::Udp, 53, 1),
     ("tls", Transport::Tcp, 443, 2),
     ("sig", Transport::Sctp, 80, 3),
+    ("met", Transport::Tcp, 0, 4),
 ];
 /// Ports that endpoints answer on, for each of [`PORTS`].
 const TARGETS: [u16; 2] = [8080, 8081];
@@ -67,7 +69,7 @@ enum Change {
 struct Service {
     kind: &'static str,
     /// Which of [`PORTS`].
-    ports: [bool; 4],
+    ports: [bool; PORTS.len()],
     internal_local: bool,
     external_local: bool,
     external_ip: bool,
@@ -75,6 +77,8 @@ struct Service {
     balancer: Option<&'static str>,
     /// The external and the load-balancer IP are its ClusterIP.
     one_address: [bool; 2],
+    /// The external IP is the node's.
+    at_node: bool,
     /// Who may reach that address: some of [`RANGES`].
     ranges: Option<usize>,
     /// Clients stick to endpoints.
@@ -92,7 +96,7 @@ struct Endpoints {
     /// Which of [`TARGETS`].
     target: usize,
     /// Ports that the slices know.
-    ports: [bool; 4],
+    ports: [bool; PORTS.len()],
     /// Endpoints of the two nodes are in slices of their own.
     split: bool,
     hints: Hints,
@@ -142,10 +146,10 @@ fn changes() -> impl Strategy<Value = Change> {
 fn services() -> impl Strategy<Value = Service> {
     (
         select(&["ClusterIP", "NodePort", "LoadBalancer"][..]),
-        any::<[bool; 4]>().prop_filter("no port", |ports| ports.contains(&true)),
+        any::<[bool; PORTS.len()]>().prop_filter("no port", |ports| ports.contains(&true)),
         any::<bool>(),
         any::<bool>(),
-        any::<bool>(),
+        (any::<bool>(), prop::bool::weighted(0.25)),
         option::weighted(0.7, select(&["VIP", "VIP", "Proxy"][..])),
         proptest::array::uniform2(prop::bool::weighted(0.15)),
         option::weighted(0.4, 0..RANGES.len()),
@@ -157,7 +161,7 @@ fn services() -> impl Strategy<Value = Service> {
                 ports,
                 internal_local,
                 external_local,
-                external_ip,
+                (external_ip, at_node),
                 balancer,
                 one_address,
                 ranges,
@@ -170,6 +174,7 @@ fn services() -> impl Strategy<Value = Service> {
                 external_ip,
                 balancer,
                 one_address,
+                at_node,
                 ranges,
                 sticky,
             },
@@ -188,7 +193,7 @@ fn endpoints() -> impl Strategy<Value = Endpoints> {
     let states = proptest::array::uniform4(option::weighted(0.7, state.clone()));
     let again = option::weighted(0.2, (0..ENDPOINTS.len(), state));
     let nodeless = prop::bool::weighted(0.1);
-    let known = proptest::array::uniform4(prop::bool::weighted(0.8));
+    let known = proptest::array::uniform5(prop::bool::weighted(0.8));
     let hints = select(
         &[
             Hints::None,
@@ -326,7 +331,8 @@ impl Clusters {
             .flat_map(|(name, ..)| TARGETS.map(|port| ((*name).to_owned(), port)))
             .collect();
         let mut targets = Vec::new();
-        for (name, transport, port, node_port) in PORTS {
+        for (name, transport, _, node_port) in PORTS {
+            let port = port_number(number, name);
             let node_port = node_port_base(number) + node_port;
             let shared = [
                 cluster_ip(number, self.of),
@@ -343,6 +349,9 @@ impl Clusters {
                 targets.push((transport, address.clone(), port));
             }
             targets.push((transport, NODE[self.of].to_owned(), node_port));
+            if name == "met" {
+                targets.push((transport, NODE[self.of].to_owned(), port));
+            }
         }
         for (transport, address, port) in targets {
             let to: Target = format!("{transport} {address} {port}").parse()?;

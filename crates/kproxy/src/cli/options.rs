@@ -282,6 +282,7 @@ impl ProxyOptions {
                 family,
             ),
             node_port_addresses: node_ports,
+            external_ips: self.gates().external_ips(),
             ..self.beyond.base()
         }
     }

@@ -21,6 +21,8 @@ enum Stage {
     Alpha,
     /// On.
     Beta,
+    /// On, whatever `AllBeta` says.
+    Stable,
 }
 
 impl Stage {
@@ -28,14 +30,22 @@ impl Stage {
         match self {
             Self::Alpha => "ALPHA",
             Self::Beta => "BETA",
+            Self::Stable => "",
         }
     }
 }
 
 /// Node ports at loopback addresses, see [`svc_planner::config::LocalhostNodePorts`].
 pub(super) const LOCALHOST_NODE_PORTS: &str = "KubeProxyNFTablesLocalhostNodePorts";
+/// External IPs, see [`svc_planner::Config::external_ips`] (KEP-5707).
+const EXTERNAL_IPS: &str = "AllowServiceExternalIPs";
 
 const KNOWN: &[Known] = &[
+    Known {
+        name: EXTERNAL_IPS,
+        stage: Stage::Stable,
+        effect: "spec.externalIPs of Services are served",
+    },
     Known {
         name: LOCALHOST_NODE_PORTS,
         stage: Stage::Alpha,
@@ -129,6 +139,7 @@ impl FeatureGates {
         match stage.map(|gate| gate.stage) {
             Some(Stage::Alpha) => self.0.get("AllAlpha").copied().unwrap_or(false),
             Some(Stage::Beta) => self.0.get("AllBeta").copied().unwrap_or(true),
+            Some(Stage::Stable) => true,
             None => false,
         }
     }
@@ -153,6 +164,12 @@ impl FeatureGates {
         self.is_on(LOCALHOST_NODE_PORTS)
     }
 
+    /// Are external IPs of Services served?
+    #[must_use]
+    pub fn external_ips(&self) -> bool {
+        self.is_on(EXTERNAL_IPS)
+    }
+
     /// Names of those that change nothing here.
     pub fn without_effect(&self) -> impl Iterator<Item = &str> {
         let names = self.0.keys().map(String::as_str);
@@ -166,7 +183,7 @@ impl FeatureGates {
     pub fn known() -> impl Iterator<Item = (&'static str, bool, &'static str)> {
         KNOWN
             .iter()
-            .map(|gate| (gate.name, gate.stage == Stage::Beta, gate.effect))
+            .map(|gate| (gate.name, gate.stage != Stage::Alpha, gate.effect))
     }
 }
 
@@ -199,6 +216,8 @@ mod tests {
         assert!(!gates(&["AllAlpha=true", off]).localhost_node_ports());
         assert!(gates(&[]).is_on("WatchListClient"));
         assert!(!gates(&["AllBeta=false"]).is_on("WatchListClient"));
+        assert!(gates(&["AllBeta=false"]).external_ips());
+        assert!(!gates(&["AllowServiceExternalIPs=false"]).external_ips());
         let other = gates(&["Other=T", on, "AllAlpha=false"]);
         assert_eq!(other.without_effect().collect::<Vec<_>>(), ["Other"]);
         for wrong in ["", "Name", "Name=", "Name=yes", "=true"] {

@@ -96,6 +96,7 @@ impl KubeProxyConfiguration {
                 family,
             ),
             node_port_addresses: node_ports,
+            external_ips: self.feature_gates.external_ips(),
             ..base
         }
     }

@@ -14,7 +14,7 @@ use crate::timestamp::Timestamp;
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Body {
-    /// Now if healthy, else when last all was well.
+    /// Now if the answer is 200, else when a family was programmed last.
     last_updated: Timestamp,
     current_time: Timestamp,
     /// Not in `/livez`.
@@ -38,15 +38,13 @@ impl Body {
         patience: Duration,
         time_of_day: impl Fn(Duration) -> SystemTime,
     ) -> Self {
-        let mut oldest = now;
+        let mut newest = Duration::ZERO;
         let mut families = BTreeMap::new();
         for family in &status.families {
             let healthy = family.is_in_step(now, patience);
             // Before the first success: the start.
             let success = family.last_success.unwrap_or_default();
-            if !healthy {
-                oldest = oldest.min(success);
-            }
+            newest = newest.max(success);
             let body = FamilyBody {
                 last_updated: Timestamp(time_of_day(success)),
                 healthy,
@@ -54,12 +52,17 @@ impl Body {
             families.insert(family_label(family.family), body);
         }
         Self {
-            last_updated: Timestamp(time_of_day(oldest)),
+            last_updated: Timestamp(time_of_day(newest)),
             current_time: Timestamp(time_of_day(now)),
             node_eligible: None,
             healthy: families.values().all(|family| family.healthy),
             status: families,
         }
+    }
+
+    /// Marks the body of an answer that all is well.
+    pub(super) const fn well(&mut self) {
+        self.last_updated = self.current_time;
     }
 }
 
@@ -82,27 +85,36 @@ mod tests {
                 FamilyStatus::new(Family::Ipv6),
             ],
         };
-        let text = |status: &Status, now, eligible| {
+        let text = |status: &Status, now, eligible: Option<bool>| {
             let mut body = Body::new(status, at(now), at(60), day);
             body.node_eligible = eligible;
+            if body.healthy && eligible != Some(false) {
+                body.well();
+            }
             serde_json::to_string(&body).unwrap()
         };
         // Nothing to do for ever.
         assert_eq!(
-            text(&status, 3600, Some(false)),
+            text(&status, 3600, Some(true)),
             "{\"lastUpdated\":\"1970-01-01T01:00:00Z\",\"currentTime\":\"1970-01-01T01:00:00Z\",\
-             \"nodeEligible\":false,\"healthy\":true,\"status\":{\
+             \"nodeEligible\":true,\"healthy\":true,\"status\":{\
              \"IPv4\":{\"lastUpdated\":\"1970-01-01T00:00:00Z\",\"healthy\":true},\
              \"IPv6\":{\"lastUpdated\":\"1970-01-01T00:00:00Z\",\"healthy\":true}}}"
         );
+        // Its node is about to go: 503.
+        assert!(
+            text(&status, 3600, Some(false))
+                .starts_with("{\"lastUpdated\":\"1970-01-01T00:00:00Z\"")
+        );
         status.families[1].queued_since = Some(at(40));
         status.families[1].last_success = Some(at(30));
+        status.families[0].last_success = Some(at(60));
         assert!(text(&status, 99, None).contains("\"healthy\":true,\"status\""));
         assert_eq!(
             text(&status, 100, None),
-            "{\"lastUpdated\":\"1970-01-01T00:00:30Z\",\"currentTime\":\"1970-01-01T00:01:40Z\",\
+            "{\"lastUpdated\":\"1970-01-01T00:01:00Z\",\"currentTime\":\"1970-01-01T00:01:40Z\",\
              \"healthy\":false,\"status\":{\
-             \"IPv4\":{\"lastUpdated\":\"1970-01-01T00:00:00Z\",\"healthy\":true},\
+             \"IPv4\":{\"lastUpdated\":\"1970-01-01T00:01:00Z\",\"healthy\":true},\
              \"IPv6\":{\"lastUpdated\":\"1970-01-01T00:00:30Z\",\"healthy\":false}}}"
         );
     }

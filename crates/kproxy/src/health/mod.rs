@@ -122,12 +122,18 @@ impl Health {
         let (status, mut body) = self.body();
         body.node_eligible = Some(status.node.eligible);
         let ok = body.healthy && status.node.eligible;
+        if ok {
+            body.well();
+        }
         self.healthz.count(ok);
         json(ok, &body)
     }
 
     fn livez(&self) -> Response<String> {
-        let (_, body) = self.body();
+        let (_, mut body) = self.body();
+        if body.healthy {
+            body.well();
+        }
         self.livez.count(body.healthy);
         json(body.healthy, &body)
     }

@@ -43,14 +43,22 @@ pub struct ParsedAddress<T> {
 /// # Errors
 /// [`ParseAddressError::Address`].
 pub fn parse_address(text: &str) -> Result<ParsedAddress<IpAddr>, ParseAddressError> {
-    if let Ok(address) = text.parse::<IpAddr>() {
+    as_written(text).map(|parsed| ParsedAddress {
+        value: parsed.value.to_canonical(),
+        ..parsed
+    })
+}
+
+/// An IPv4 address in IPv6 clothes keeps them.
+fn as_written(text: &str) -> Result<ParsedAddress<IpAddr>, ParseAddressError> {
+    if let Ok(value) = text.parse::<IpAddr>() {
         return Ok(ParsedAddress {
-            value: address.to_canonical(),
+            value,
             leading_zeros: false,
         });
     }
     let sloppy = |value: IpAddr| ParsedAddress {
-        value: value.to_canonical(),
+        value,
         leading_zeros: true,
     };
     if let Some((head, tail)) = text.rsplit_once(':') {
@@ -66,7 +74,8 @@ pub fn parse_address(text: &str) -> Result<ParsedAddress<IpAddr>, ParseAddressEr
         .ok_or(ParseAddressError::Address)
 }
 
-/// Reads a prefix; host bits are cleared, blanks around it are ignored.
+/// Reads a prefix; host bits are cleared, blanks around it are ignored. One of IPv4 addresses in IPv6
+/// clothes (`::ffff:10.0.0.0/104`) is a prefix of IPv4 addresses, as in Go.
 ///
 /// # Errors
 /// [`ParseAddressError::Prefix`].
@@ -78,7 +87,7 @@ pub fn parse_prefix(text: &str) -> Result<ParsedAddress<IpNet>, ParseAddressErro
     let ParsedAddress {
         value: address,
         leading_zeros,
-    } = parse_address(address).map_err(|_| ParseAddressError::Prefix)?;
+    } = as_written(address).map_err(|_| ParseAddressError::Prefix)?;
     let digits = decimal(length).ok_or(ParseAddressError::Prefix)?;
     let net = match address {
         IpAddr::V4(address) => Ipv4Net::new(address, digits).map(IpNet::V4),
@@ -86,9 +95,22 @@ pub fn parse_prefix(text: &str) -> Result<ParsedAddress<IpNet>, ParseAddressErro
     }
     .map_err(|_| ParseAddressError::Prefix)?;
     Ok(ParsedAddress {
-        value: net.trunc(),
+        value: without_clothes(net.trunc()),
         leading_zeros: leading_zeros || (length.len() > 1 && length.starts_with('0')),
     })
+}
+
+/// A prefix of IPv4 addresses in IPv6 clothes as one of IPv4 addresses.
+fn without_clothes(net: IpNet) -> IpNet {
+    let IpAddr::V6(address) = net.addr() else {
+        return net;
+    };
+    let mapped = address.to_ipv4_mapped();
+    let length = net.prefix_len().checked_sub(96);
+    let inner = mapped
+        .zip(length)
+        .map(|(v4, length)| Ipv4Net::new(v4, length));
+    inner.and_then(Result::ok).map_or(net, IpNet::V4)
 }
 
 /// Four decimal numbers with any number of leading zeros.
@@ -180,6 +202,7 @@ mod tests {
         assert_eq!(address("::ffff:010.0.0.1"), zeros("10.0.0.1"));
         assert_eq!(prefix("203.0.113.000/025"), zeros("203.0.113.0/25"));
         assert_eq!(prefix("10.0.0.08/8"), zeros("10.0.0.0/8"));
+        assert_eq!(prefix("::ffff:010.0.0.0/0104"), zeros("10.0.0.0/8"));
     }
 
     #[test]
@@ -190,6 +213,9 @@ mod tests {
         assert_eq!(prefix(" 203.0.113.0/25\t"), plain("203.0.113.0/25"));
         assert_eq!(prefix("10.1.2.3/8"), plain("10.0.0.0/8"));
         assert_eq!(prefix("::/0"), plain("::/0"));
+        assert_eq!(prefix("::ffff:10.1.2.3/104"), plain("10.0.0.0/8"));
+        assert_eq!(prefix("::FFFF:0:0/96"), plain("0.0.0.0/0"));
+        assert_eq!(prefix("::ffff:10.1.2.3/95"), plain("::fffe:0:0/95"));
     }
 
     #[test]

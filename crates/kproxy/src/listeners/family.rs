@@ -11,6 +11,7 @@ use svc_planner::plan::Family;
 
 use super::health::Answers;
 use super::localhost::NodePort;
+use super::socket::Wildcard;
 use super::task::{Context, Failure, Plan, Task};
 
 /// Most connections at a time of balancers to one listener; they ask one question each.
@@ -143,6 +144,7 @@ impl Listening {
         let node_port = Arc::new(node_port);
         let plan = Plan {
             address: SocketAddr::new(loopback(self.family), number),
+            wildcard: Wildcard::Family,
             what: format!("node port {number} of Service {}", port.port),
             most: MOST_CONNECTIONS,
             context: Arc::clone(&self.context),
@@ -167,6 +169,7 @@ impl Health {
             }
             let plan = Plan {
                 address: SocketAddr::new(*address, self.port),
+                wildcard: Wildcard::Family,
                 what: self.answers.what(),
                 most: MOST_CHECKS,
                 context: Arc::clone(context),

@@ -16,6 +16,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 
+use super::socket::Wildcard;
 use super::task::{Context, Failure, Plan, Task};
 
 /// A client that says nothing for so long is hung up on.
@@ -84,6 +85,7 @@ impl Site {
     pub(super) fn open(self, context: &Arc<Context>) -> Task {
         let plan = Plan {
             address: self.address,
+            wildcard: Wildcard::Both,
             what: self.what.to_owned(),
             most: MOST_CONNECTIONS,
             context: Arc::clone(context),

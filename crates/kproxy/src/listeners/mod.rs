@@ -21,6 +21,8 @@ mod socket;
 mod task;
 
 pub use counters::{Counters, LocalhostTotals, Totals};
+pub(crate) use socket::site;
+
 pub use http::{Ask, Pages, Reply, Site};
 
 use std::sync::Arc;

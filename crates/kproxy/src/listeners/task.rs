@@ -15,6 +15,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time;
 
 use super::counters::{Counters, count};
+use super::socket::Wildcard;
 use super::{Healthy, socket};
 use crate::events::{EventType, Recorder};
 
@@ -110,6 +111,8 @@ impl Task {
 /// Where to listen.
 pub(super) struct Plan {
     pub(super) address: SocketAddr,
+    /// Whose connections, should that be a wildcard address.
+    pub(super) wildcard: Wildcard,
     /// For logs.
     pub(super) what: String,
     /// Most connections at a time; more wait.
@@ -123,12 +126,17 @@ pub(super) struct Plan {
 
 impl Plan {
     async fn listen(&self) -> TcpListener {
-        let Self { address, what, .. } = self;
+        let Self {
+            address,
+            wildcard,
+            what,
+            ..
+        } = self;
         let mut complained = false;
         loop {
             // Before the attempt: a change during it is not missed.
             let retry = self.context.retry.notified();
-            match socket::listener(*address) {
+            match socket::listener(*address, *wildcard) {
                 Ok(listener) => {
                     if complained {
                         tracing::info!("{what}: listens on {address} now");

@@ -65,7 +65,8 @@ impl Site {
         Arc::new(move |ask| match (ask.path, &configuration, &more) {
             ("/metrics", ..) => metrics(&registry, ask).into(),
             ("/metrics/slis", ..) => metrics(&indicators, ask).into(),
-            ("/healthz", ..) => response(StatusCode::OK, TEXT, "ok".to_owned()).into(),
+            ("/healthz", ..) => response(StatusCode::OK, TEXT, healthz(ask.query)).into(),
+            ("/healthz/ping", ..) => response(StatusCode::OK, TEXT, "ok".to_owned()).into(),
             ("/proxyMode", ..) => response(StatusCode::OK, TEXT, "nftables".to_owned()).into(),
             ("/configz", Some(configuration), _) => {
                 response(StatusCode::OK, JSON, configuration()).into()
@@ -74,6 +75,17 @@ impl Site {
             _ => not_found().into(),
         })
     }
+}
+
+/// Kubernetes' components have one check by default, `ping`, and name it if asked (`?verbose`).
+fn healthz(query: &str) -> String {
+    let is_verbose = |parameter: &str| parameter.split('=').next() == Some("verbose");
+    let answer = if query.split('&').any(is_verbose) {
+        "[+]ping ok\nhealthz check passed\n"
+    } else {
+        "ok"
+    };
+    answer.to_owned()
 }
 
 /// In the form that is asked for: OpenMetrics if the client prefers it, else Prometheus' own.

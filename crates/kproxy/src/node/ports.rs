@@ -1,15 +1,14 @@
 //! Ports of the proxy's own pages that must be free (`bindAddressHardFail`).
 
-use std::net::TcpListener;
-
 use super::{NodeError, SiteSettings};
 use crate::engine::EngineError;
+use crate::listeners;
 use crate::netns::Netns;
 
 /// Makes sure that each page can be listened for. Without this, a port that is taken is waited for.
 pub(super) fn require(netns: &Netns, sites: &SiteSettings) -> Result<(), NodeError> {
     for address in [sites.healthz, sites.metrics].into_iter().flatten() {
-        let bound = netns.within(move || TcpListener::bind(address).map(drop));
+        let bound = netns.within(move || listeners::site(address).map(drop));
         bound
             .map_err(EngineError::from)?
             .map_err(|error| NodeError::Listen { address, error })?;
@@ -19,6 +18,8 @@ pub(super) fn require(netns: &Netns, sites: &SiteSettings) -> Result<(), NodeErr
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
     use super::*;
 
     #[test]

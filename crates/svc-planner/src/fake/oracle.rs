@@ -29,7 +29,7 @@ pub struct Oracle {
     slices: BTreeMap<ObjectName, EndpointSlice>,
     node: Option<Node>,
     cidrs: BTreeMap<Box<str>, Vec<IpNet>>,
-    host_addresses: Vec<IpAddr>,
+    host_addresses: Option<Vec<IpAddr>>,
 }
 
 /// How a connection came to a Service.
@@ -61,7 +61,7 @@ impl Oracle {
             slices: BTreeMap::new(),
             node: None,
             cidrs: BTreeMap::new(),
-            host_addresses: Vec::new(),
+            host_addresses: None,
         }
     }
 
@@ -73,7 +73,10 @@ impl Oracle {
     /// Takes a change in.
     pub fn apply(&mut self, change: Change) {
         match change {
-            Change::Service(service) => {
+            Change::Service(mut service) => {
+                if !self.config.external_ips {
+                    service.external_ips.clear();
+                }
                 self.services.insert(service.name.clone(), service);
             }
             Change::ServiceGone(name) => {
@@ -94,7 +97,7 @@ impl Oracle {
             Change::ServiceCidrGone(name) => {
                 self.cidrs.remove(&name);
             }
-            Change::HostAddresses(addresses) => self.host_addresses = addresses,
+            Change::HostAddresses(addresses) => self.host_addresses = Some(addresses),
         }
     }
 
@@ -107,12 +110,12 @@ impl Oracle {
             name: name.clone(),
             cidrs: cidrs.iter().copied().collect(),
         });
-        let host = Change::HostAddresses(self.host_addresses.clone());
+        let host = self.host_addresses.clone().map(Change::HostAddresses);
         let node = self.node.iter().cloned().map(Change::Node);
         services
             .chain(slices)
             .chain(cidrs)
-            .chain([host])
+            .chain(host)
             .chain(node)
             .collect()
     }
@@ -391,8 +394,10 @@ impl Oracle {
         if *all || !names_any || prefixes.clone().any(|prefix| prefix.prefix_len() == 0) {
             return everywhere;
         }
-        let is_primary = *primary && node_ip.flatten() == Some(address);
-        let is_named = self.host_addresses.contains(address)
+        let has = |host: &Vec<IpAddr>| host.contains(address);
+        let is_host = self.host_addresses.as_ref().map(has);
+        let is_primary = *primary && node_ip.flatten() == Some(address) && is_host != Some(false);
+        let is_named = is_host == Some(true)
             && !address.is_loopback()
             && prefixes.any(|prefix| prefix.contains(address));
         is_primary || is_named

@@ -13,7 +13,7 @@ use crate::plan::Family;
 
 impl Model {
     pub(super) fn set_service(&mut self, object: &object::Service) {
-        let Some(spec) = Spec::new(object, self.family) else {
+        let Some(spec) = Spec::new(object, self.family, self.external_ips) else {
             return self.remove_service(&object.name);
         };
         let id = self.find_or_add_service(&object.name.namespace, &object.name.name);

@@ -43,6 +43,8 @@ use crate::report::PortName;
 pub(crate) struct Model {
     pub(crate) family: Family,
     own_node: Box<str>,
+    /// External IPs are served.
+    pub(crate) external_ips: bool,
     pub(crate) names: Interner,
     pub(crate) services: Arena<Service>,
     service_index: HashTable<u32>,
@@ -74,6 +76,7 @@ impl Model {
         Self {
             family,
             own_node,
+            external_ips: true,
             names: Interner::default(),
             services: Arena::default(),
             service_index: HashTable::new(),

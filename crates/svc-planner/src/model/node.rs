@@ -16,7 +16,7 @@ pub(crate) struct NodeView {
     zone: Option<Box<str>>,
     pub(crate) addresses: SmallVec<[Address; 2]>,
     pod_cidr: Option<IpNet>,
-    pub(crate) host: Vec<Address>,
+    host: Option<Vec<Address>>,
 }
 
 impl NodeView {
@@ -39,7 +39,18 @@ impl NodeView {
     /// Addresses of the host's interfaces.
     pub(crate) fn set_host(&mut self, family: Family, addresses: &[IpAddr]) {
         let usable = addresses.iter().filter(|ip| !ip.is_loopback());
-        self.host = usable.filter_map(|ip| Address::new(family, *ip)).collect();
+        self.host = Some(usable.filter_map(|ip| Address::new(family, *ip)).collect());
+    }
+
+    /// Addresses of the host's interfaces but loopback, as far as they are known.
+    pub(crate) fn host(&self) -> &[Address] {
+        self.host.as_deref().unwrap_or_default()
+    }
+
+    /// Is it known that no interface has an address?
+    pub(crate) fn lacks(&self, address: &Address) -> bool {
+        let host = self.host.as_deref();
+        host.is_some_and(|host| !host.contains(address))
     }
 
     pub(crate) fn zone(&self) -> Option<&str> {

@@ -63,10 +63,19 @@ pub(crate) struct Spec {
 
 impl Spec {
     /// `None` if the Service has no ClusterIP of the family: it is not ours then.
-    pub(crate) fn new(service: &object::Service, family: Family) -> Option<Box<Self>> {
+    pub(crate) fn new(
+        service: &object::Service,
+        family: Family,
+        serve_external_ips: bool,
+    ) -> Option<Box<Self>> {
+        let external_ips = if serve_external_ips {
+            &service.external_ips[..]
+        } else {
+            &[]
+        };
         let roles = [
             (&service.cluster_ips[..], Role::ClusterIp),
-            (&service.external_ips[..], Role::ExternalIp),
+            (external_ips, Role::ExternalIp),
             // Source ranges hold for addresses that are external IPs as well.
             (&service.load_balancer_ips[..], Role::LoadBalancer),
         ];

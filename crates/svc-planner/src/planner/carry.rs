@@ -188,7 +188,7 @@ impl Planner {
         let source_ip = source.ip(self.model.family);
         let rules = &self.kernel.settings.rules;
         let is_near =
-            rules.masquerade.is_local(source_ip) || self.model.node.host.contains(&source);
+            rules.masquerade.is_local(source_ip) || self.model.node.host().contains(&source);
         if let Some(route) = group.facts.shortcuts[0].filter(|_| is_near) {
             group = self.kernel.groups.at(route.group())?;
         }
@@ -198,7 +198,7 @@ impl Planner {
     fn node_port_addresses(&self) -> Vec<Address> {
         let node = &self.model.node;
         match node.node_ports(self.model.family, &self.config.node_port_addresses) {
-            NodePortMatch::All => node.host.clone(),
+            NodePortMatch::All => node.host().to_vec(),
             NodePortMatch::Listed(listed) => listed.to_vec(),
         }
     }

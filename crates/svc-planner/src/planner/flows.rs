@@ -40,7 +40,7 @@ impl Planner {
         match &matched {
             NodePortMatch::Listed(listed) => flows.addresses.extend_from_slice(listed),
             NodePortMatch::All => {
-                flows.addresses.extend_from_slice(&self.model.node.host);
+                flows.addresses.extend_from_slice(self.model.node.host());
                 flows.addresses.sort_unstable();
             }
         }

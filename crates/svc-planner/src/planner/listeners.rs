@@ -1,16 +1,14 @@
 //! Telling what processes are to listen for.
 
-use core::net::SocketAddr;
-
-use hashbrown::HashSet;
+use core::net::{IpAddr, SocketAddr};
 
 use super::{Planner, Stage};
 use crate::listeners::{HealthCheck, ListenOn, ListenerChanges, LocalhostPort};
 use crate::model::Model;
 use crate::model::address::Address;
 use crate::model::frontend::FrontendKey;
-use crate::model::slice::Flags;
 use crate::object::{ObjectName, Protocol, TrafficPolicy};
+use crate::plan::Family;
 use crate::policy::node_addresses::NodePortMatch;
 
 impl Planner {
@@ -34,20 +32,20 @@ impl Planner {
         let family = self.model.family;
         let addresses = &self.config.node_port_addresses;
         let now = self.model.node.node_ports(family, addresses);
-        let ip = |address: &Address| address.ip(family);
+        let loopback = addresses.loopback(family);
         let same = match (&now, &self.model.listeners.addresses) {
             (NodePortMatch::All, Some(ListenOn::All)) => true,
             (NodePortMatch::Listed(now), Some(ListenOn::Listed(told))) => {
-                now.iter().map(ip).eq(told.iter().copied())
+                ips(loopback, now, family).eq(told.iter().copied())
             }
             _ => false,
         };
         if same {
             return None;
         }
-        let now = match now {
+        let now = match &now {
             NodePortMatch::All => ListenOn::All,
-            NodePortMatch::Listed(listed) => ListenOn::Listed(listed.iter().map(ip).collect()),
+            NodePortMatch::Listed(now) => ListenOn::Listed(ips(loopback, now, family).collect()),
         };
         self.model.listeners.addresses = Some(now.clone());
         Some(now)
@@ -60,8 +58,11 @@ impl Planner {
         }
         let gone = core::mem::take(&mut notes.gone);
         let mut services = core::mem::take(&mut notes.services);
-        let told = services.drain().filter_map(|id| health(&self.model, id));
-        changes.health.extend(told);
+        for id in services.drain() {
+            let local_endpoints = self.selection.ready_here(&self.model, id);
+            let told = health(&self.model, id, local_endpoints);
+            changes.health.extend(told);
+        }
         self.model.listeners.services = services;
         for name in gone {
             // Back again.
@@ -121,24 +122,30 @@ impl Planner {
     }
 }
 
-fn health(model: &Model, id: u32) -> Option<(ObjectName, Option<HealthCheck>)> {
+/// A loopback address and those of a list.
+fn ips(
+    loopback: Option<IpAddr>,
+    listed: &[Address],
+    family: Family,
+) -> impl Iterator<Item = IpAddr> {
+    let listed = listed.iter().map(move |address| address.ip(family));
+    loopback.into_iter().chain(listed)
+}
+
+fn health(
+    model: &Model,
+    id: u32,
+    local_endpoints: usize,
+) -> Option<(ObjectName, Option<HealthCheck>)> {
     let service = model.services.at(id)?;
     let spec = service.spec.as_ref()?;
     let name = ObjectName {
         namespace: model.names.text(service.namespace).into(),
         name: service.name.clone(),
     };
-    let slices = service.slices.iter().filter_map(|id| model.slices.at(*id));
-    let serving = slices.filter(|slice| !slice.ports.is_empty());
-    let endpoints = serving.flat_map(|slice| &slice.endpoints);
-    let counted = |flags: Flags| flags.has(Flags::LOCAL) && flags.has(Flags::READY);
-    let addresses: HashSet<Address> = endpoints
-        .filter(|endpoint| counted(endpoint.flags))
-        .map(|endpoint| endpoint.address)
-        .collect();
     let check = HealthCheck {
         port: spec.health_check_node_port,
-        local_endpoints: addresses.len(),
+        local_endpoints,
         uid: spec.uid,
     };
     Some((name, Some(check)))

@@ -1,14 +1,16 @@
 //! Which endpoints serve a Service port: ready ones, else those that still serve while
 //! terminating; of the cluster, and of this node.
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
+use smallvec::SmallVec;
 
 use super::candidate::Candidate;
 use super::topology::Nearness;
 use crate::model::Model;
 use crate::model::address::{LocalTarget, Target};
 use crate::model::service::Port;
-use crate::model::slice::{Flags, SlicePort};
+use crate::model::slice::{Flags, Slice, SlicePort};
+use crate::object::Protocol;
 
 /// The endpoints of a Service port; kept between uses for its buffers.
 #[derive(Debug, Default)]
@@ -35,7 +37,7 @@ impl Selection {
         self.cluster.clear();
         self.local.clear();
         self.on_this_node.clear();
-        self.gather(model, port);
+        self.gather(model, port.service, port.name, port.protocol);
         let any_ready = self.candidates.iter().any(Candidate::is_ready);
         let nearness = Nearness::of(&self.candidates, model.node.zone(), &model.names);
         let local_ready = |c: &Candidate| c.is_local() && c.is_ready();
@@ -70,19 +72,31 @@ impl Selection {
         self.on_this_node.extend(targets);
     }
 
+    /// How many addresses of this node a Service's load balancers may count on: of ready endpoints, by
+    /// whichever port of a slice, also by one that the Service does not have.
+    pub(crate) fn ready_here(&mut self, model: &Model, service: u32) -> usize {
+        let mut ports: SmallVec<[(u32, Protocol); 4]> = slices_of(model, service)
+            .flat_map(|(_, slice)| &slice.ports)
+            .map(|port| (port.name, port.protocol))
+            .collect();
+        ports.sort_unstable();
+        ports.dedup();
+        let mut addresses = HashSet::new();
+        for (name, protocol) in ports {
+            self.gather(model, service, name, protocol);
+            let counted = self.candidates.iter();
+            let counted = counted.filter(|c| c.is_local() && c.is_ready());
+            addresses.extend(counted.map(|c| c.target.address));
+        }
+        addresses.len()
+    }
+
     /// Collects the endpoints of all slices; of several with the same target the one that is not
     /// terminating counts, then the ready, the serving, and the first by slice name.
-    fn gather(&mut self, model: &Model, port: &Port) {
+    fn gather(&mut self, model: &Model, service: u32, name: u32, protocol: Protocol) {
         self.candidates.clear();
-        let slices = model
-            .services
-            .at(port.service)
-            .map_or(&[][..], |s| &s.slices);
-        let slices = slices
-            .iter()
-            .filter_map(|id| Some((*id, model.slices.at(*id)?)));
-        for (id, slice) in slices {
-            let serves = |p: &&SlicePort| p.name == port.name && p.protocol == port.protocol;
+        for (id, slice) in slices_of(model, service) {
+            let serves = |p: &&SlicePort| p.name == name && p.protocol == protocol;
             for slice_port in slice.ports.iter().filter(serves) {
                 let candidates = slice.endpoints.iter().map(|endpoint| Candidate {
                     target: Target {
@@ -148,14 +162,24 @@ impl Selection {
     }
 }
 
+/// A Service's slices, with their numbers.
+fn slices_of(model: &Model, service: u32) -> impl Iterator<Item = (u32, &Slice)> {
+    let slices = model
+        .services
+        .at(service)
+        .map_or(&[][..], |service| &service.slices);
+    slices
+        .iter()
+        .filter_map(|id| Some((*id, model.slices.at(*id)?)))
+}
+
 #[cfg(test)]
 pub(super) mod tests {
-    use smallvec::{SmallVec, smallvec};
+    use smallvec::smallvec;
 
     use super::*;
     use crate::model::interner::Interner;
-    use crate::model::slice::Slice;
-    use crate::object::{self, Change, EndpointSlice, ObjectName, Protocol};
+    use crate::object::{self, Change, EndpointSlice, ObjectName};
     use crate::plan::Family;
 
     fn endpoint(address: &str, ready: bool, serving: bool, terminating: bool) -> object::Endpoint {

@@ -25,11 +25,13 @@ impl NodeView {
             return NodePortMatch::All;
         }
         let primary = self.addresses.first().filter(|_| config.primary);
+        // What is sent to an address of no interface (a floating IP) is not for this node.
+        let primary = primary.filter(|address| !self.lacks(address));
         let inside = |address: &&Address| {
             own.clone()
                 .any(|prefix| prefix.contains(&address.ip(family)))
         };
-        let inside = self.host.iter().filter(inside);
+        let inside = self.host().iter().filter(inside);
         let mut listed: SmallVec<[Address; 4]> =
             primary.into_iter().chain(inside).copied().collect();
         listed.sort_unstable();
@@ -82,6 +84,11 @@ mod tests {
     fn the_first_address_is_the_primary_one() {
         let primary = |view: &NodeView| view.node_ports(Family::Ipv4, &NodePortAddresses::PRIMARY);
         let node = view(&["fd00::1", "127.0.0.1", "192.168.0.2", "192.168.0.3"]);
+        assert_eq!(primary(&node), listed(&["192.168.0.2"]));
+        let mut node = node;
+        node.set_host(Family::Ipv4, &["192.168.0.3".parse().unwrap()]);
+        assert_eq!(primary(&node), listed(&[]));
+        node.set_host(Family::Ipv4, &["192.168.0.2".parse().unwrap()]);
         assert_eq!(primary(&node), listed(&["192.168.0.2"]));
         assert_eq!(primary(&view(&["fd00::1"])), NodePortMatch::All);
         assert_eq!(primary(&NodeView::default()), listed(&[]));

@@ -62,6 +62,7 @@ mod tests {
                 ports: smallvec![],
             },
             Family::Ipv4,
+            true,
         )
         .unwrap();
         let admitted = |model: &Model| -> Vec<String> {

@@ -326,6 +326,33 @@ fn external_traffic_policy() {
     }
 }
 
+/// Feature gate `AllowServiceExternalIPs` is off.
+#[test]
+fn external_ips_that_are_not_allowed() {
+    let mut driver = cluster(Config {
+        external_ips: false,
+        ..config()
+    });
+    let mut service = balanced("172.30.0.41", 3001, "1.2.3.4");
+    // One of each that is an address of another kind as well.
+    for address in ["192.168.99.11", "172.30.0.41", "1.2.3.4"] {
+        service.external_ips.push(ip(address));
+    }
+    driver.change(Change::Service(service));
+    driver.change(endpoints(HTTP, "svc1", "10.180.0.1@?"));
+    for (to, expected) in [
+        ("192.168.99.11:80", "none"),
+        ("172.30.0.41:80", "10.180.0.1:80 masq"),
+        ("1.2.3.4:80", "10.180.0.1:80 masq"),
+        ("192.168.0.2:3001", "10.180.0.1:80 masq"),
+    ] {
+        flow(&mut driver, EXTERNAL, to, expected);
+    }
+    driver.change(endpoints(HTTP, "svc1", ""));
+    flow(&mut driver, EXTERNAL, "192.168.99.11:80", "none");
+    flow(&mut driver, EXTERNAL, "1.2.3.4:80", "REJECT");
+}
+
 #[test]
 fn internal_traffic_policy() {
     use TrafficPolicy::{Cluster, Local};

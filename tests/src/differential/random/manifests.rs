@@ -41,6 +41,15 @@ pub(super) fn node_port_base(number: usize) -> u16 {
     [30100, 30200, 30300][number % SERVICES]
 }
 
+/// Number of a port of a Service.
+pub(super) fn port_number(number: usize, name: &str) -> u16 {
+    let named = PORTS.iter().find(|(known, ..)| *known == name);
+    match named.map_or(0, |(_, _, port, _)| *port) {
+        0 => node_port_base(number + 1),
+        port => port,
+    }
+}
+
 impl Service {
     pub(super) fn manifest(&self, number: usize, of: usize) -> String {
         let mut text = format!(
@@ -51,7 +60,13 @@ impl Service {
         );
         let policy = |local| if local { "Local" } else { "Cluster" };
         let [external, balancer] = self.one_address;
-        let external = if external { cluster_ip } else { external_ip }(number, of);
+        let external = if self.at_node {
+            NODE[of].to_owned()
+        } else if external {
+            cluster_ip(number, of)
+        } else {
+            external_ip(number, of)
+        };
         let balancer = if balancer { cluster_ip } else { vip }(number, of);
         let mut line = |text_of: String| {
             text.push_str(&text_of);
@@ -81,10 +96,11 @@ impl Service {
             ));
         }
         line("  ports:".to_owned());
-        for ((name, transport, port, node_port), _) in
+        for ((name, transport, _, node_port), _) in
             PORTS.iter().zip(self.ports).filter(|(_, has)| *has)
         {
             let protocol = transport.to_string().to_uppercase();
+            let port = port_number(number, name);
             let node_port = match self.kind {
                 "ClusterIP" => String::new(),
                 _ => format!(", nodePort: {}", node_port_base(number) + node_port),

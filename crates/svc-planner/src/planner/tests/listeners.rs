@@ -74,6 +74,22 @@ fn terminating_endpoints_do_not_count() {
     assert_eq!(told(&mut bench).health, [health("web", 32000, 0)]);
 }
 
+/// What counts of an endpoint that a slice has twice counts here, too.
+#[test]
+fn duplicates_count_as_they_are_served() {
+    let mut bench = Bench::new(config());
+    bench.apply(Change::Service(balanced("web", "10.96.0.1", 32000)));
+    let twice = slice("web-1", "web", &["10.0.0.1@", "10.0.0.1@", "10.0.0.2@"]);
+    let Change::EndpointSlice(mut object) = twice else {
+        unreachable!()
+    };
+    bench.apply(Change::EndpointSlice(object.clone()));
+    assert_eq!(told(&mut bench).health, [health("web", 32000, 2)]);
+    object.endpoints[1].ready = false;
+    bench.apply(Change::EndpointSlice(object));
+    assert_eq!(told(&mut bench).health, [health("web", 32000, 1)]);
+}
+
 #[test]
 fn health_checks_come_move_and_go() {
     let mut bench = Bench::new(config());
@@ -141,6 +157,27 @@ fn addresses_follow_the_node() {
         ..config()
     });
     assert_eq!(told(&mut bench).addresses, Some(ListenOn::All));
+    for (prefix, expected) in [
+        ("127.0.0.0/8", listed(&["127.0.0.1"])),
+        ("127.1.0.0/16", listed(&[])),
+        ("::1/128", Some(ListenOn::All)),
+    ] {
+        bench.planner.reconfigure(Config {
+            node_port_addresses: NodePortAddresses::prefixes(vec![prefix.parse().unwrap()]),
+            ..config()
+        });
+        assert_eq!(told(&mut bench).addresses, expected, "{prefix}");
+    }
+    bench.planner.reconfigure(Config {
+        node_port_addresses: NodePortAddresses {
+            localhost: true,
+            ..NodePortAddresses::PRIMARY
+        },
+        ..config()
+    });
+    let both = listed(&["127.0.0.1", "192.168.0.3"]);
+    assert_eq!(told(&mut bench).addresses, both);
+    assert_eq!(told(&mut bench).addresses, None);
 }
 
 fn node_port(text: &str, ip: &str, number: u16) -> Service {
