@@ -94,10 +94,18 @@ fn serving(sandbox: &mut Sandbox, addresses: &[&str]) -> Vec<String> {
     served
 }
 
+/// Gives the host addresses.
+fn on_interfaces(addresses: &[&str]) {
+    for address in addresses {
+        add_address("lo", address.parse().unwrap()).unwrap();
+    }
+}
+
 #[test]
 fn what_is_there_stays_until_the_node_is_known() {
     sandboxed(|mut sandbox| {
         let mut events = Events::open().unwrap();
+        on_interfaces(&["192.0.2.1"]);
         sandbox.write_web("web.json", "10.1.0.1");
         sandbox.apply(&[]);
         sandbox.write_web("web.json", "10.1.0.2");
@@ -161,6 +169,7 @@ fn a_folder_without_any_node_is_watched_unless_one_is_named() {
 #[test]
 fn once_means_with_the_node_or_not_at_all() {
     sandboxed(|mut sandbox| {
+        on_interfaces(&["192.0.2.1"]);
         sandbox.write_web("web.json", "10.1.0.1");
         // Somebody else's.
         sandbox.write_json(
@@ -191,12 +200,18 @@ fn node_addresses_change_without_a_restart() {
     sandboxed(|mut sandbox| {
         let mut events = Events::open().unwrap();
         let all = ["192.0.2.1", "192.0.2.2", "2001:db8::1", "2001:db8::2"];
+        on_interfaces(&all);
         sandbox.write_json("node.json", &[node(&[all[0], all[2]], &[])]);
         let _running = Running::start(&sandbox, &[]);
         let expected = [all[0], all[2]];
         sandbox.until(&mut events, |it| serving(it, &all) == expected);
         sandbox.write_json("node.json", &[node(&[all[1], all[3]], &[])]);
         let expected = [all[1], all[3]];
+        sandbox.until(&mut events, |it| serving(it, &all) == expected);
+        // No interface has one of them any more, and then has it again.
+        remove_address("lo", all[1].parse().unwrap()).unwrap();
+        sandbox.until(&mut events, |it| serving(it, &all) == [all[3]]);
+        on_interfaces(&[all[1]]);
         sandbox.until(&mut events, |it| serving(it, &all) == expected);
     });
 }
@@ -206,6 +221,7 @@ fn a_bind_address_is_the_primary_one() {
     sandboxed(|mut sandbox| {
         let mut events = Events::open().unwrap();
         let all = ["192.0.2.1", "192.0.2.9", "2001:db8::1"];
+        on_interfaces(&all);
         sandbox.write_json("node.json", &[node(&[all[0], all[2]], &[])]);
         let _running = Running::start(&sandbox, &["--bind-address", "192.0.2.9"]);
         let expected = [all[1], all[2]];
@@ -225,7 +241,7 @@ fn addresses_of_interfaces_are_served_as_they_come_and_go() {
             "127.0.0.1",
         ];
         let ip = |text: &str| text.parse::<IpAddr>().unwrap();
-        add_address("lo", ip(all[0])).unwrap();
+        on_interfaces(&[all[0], all[2]]);
         sandbox.write_json("node.json", &[node(&["198.51.100.1"], &[])]);
         let prefixes = "192.0.2.0/24,2001:db8::/64,127.0.0.0/8,primary";
         let _running = Running::start(&sandbox, &["--nodeport-addresses", prefixes]);
