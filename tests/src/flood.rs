@@ -28,6 +28,8 @@ use crate::ruleset;
 
 /// Source ports used, from 1024 up.
 const PORTS: u64 = 64_000;
+/// Where arrivals are counted.
+const COUNTER: [&str; 6] = ["-j", "list", "counter", "inet", "arrivals", "seen"];
 /// A UDP header and nothing else.
 const LENGTH: u16 = 8;
 
@@ -233,13 +235,27 @@ pub fn count_arrivals(namespace: &Namespace) -> Result<()> {
     )
 }
 
-/// Arrivals so far, see [`count_arrivals`].
+/// Counts every UDP packet to a port that a namespace takes for its own from now on: none that is
+/// translated and forwarded.
+///
+/// # Errors
+/// When `nft` fails.
+pub fn count_deliveries(namespace: &Namespace, port: u16) -> Result<()> {
+    let rules = format!(
+        "table inet arrivals {{
+         counter seen {{ }}
+         chain delivered {{ type filter hook input priority -300; udp dport {port} counter name seen; }};
+         }}"
+    );
+    ruleset::load(namespace, &rules)
+}
+
+/// Arrivals so far, see [`count_arrivals`] and [`count_deliveries`].
 ///
 /// # Errors
 /// When `nft` fails, or there is no counter.
 pub fn arrivals(namespace: &Namespace) -> Result<u64> {
-    let listing: serde_json::Value =
-        serde_json::from_str(&ruleset::nft(namespace, &["-j", "list", "counters"])?)?;
+    let listing: serde_json::Value = serde_json::from_str(&ruleset::nft(namespace, &COUNTER)?)?;
     listing["nftables"]
         .as_array()
         .into_iter()

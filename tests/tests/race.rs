@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::race::{Arena, Contender, Control, Hook, Replay, Sequence, Tally};
+use e2e::race::{Arena, Contender, Control, Frontend, Hook, Replay, Sequence, Tally};
 use svc_planner::plan::Family;
 
 const VARIANTS: [(Family, Hook); 4] = [
@@ -49,7 +49,7 @@ fn count_and_slot_in_one_batch_loses_flows() -> Result<()> {
     }
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     for (family, hook) in VARIANTS {
-        let arena = Arena::new(family, hook)?;
+        let arena = Arena::new(family, hook, Frontend::ClusterIp)?;
         let mut control = Control::new(&arena)?;
         let mut tallies = Vec::new();
         while tallies.last().is_none_or(|tally: &Tally| tally.missed == 0) {
@@ -65,6 +65,26 @@ fn count_and_slot_in_one_batch_loses_flows() -> Result<()> {
     Ok(())
 }
 
+/// Nor if what nobody serves were not missed, wherever it ends.
+#[test]
+fn what_nobody_serves_is_missed() -> Result<()> {
+    if !has_two_cpus()? {
+        return Ok(());
+    }
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    for frontend in [Frontend::NodePort, Frontend::LoadBalancer] {
+        for (family, hook) in VARIANTS {
+            let arena = Arena::new(family, hook, frontend)?;
+            let tally = arena.race(1_000, Duration::from_secs(10), || Ok(()))?;
+            let lost = tally.missed + tally.refused < tally.sent;
+            let what = format!("{frontend:?}, {family:?} {hook:?}: {tally:?}");
+            println!("{what}");
+            ensure!(tally.served == 0 && tally.missed > 0 && !lost, "{what}");
+        }
+    }
+    Ok(())
+}
+
 fn race(sequence: Sequence, short: Duration) -> Result<()> {
     race_by(sequence, short, false)
 }
@@ -76,7 +96,7 @@ fn race_by(sequence: Sequence, short: Duration, sticky: bool) -> Result<()> {
     }
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     for (family, hook) in VARIANTS {
-        let arena = Arena::new(family, hook)?;
+        let arena = Arena::new(family, hook, Frontend::ClusterIp)?;
         let mut contender = if sticky {
             Contender::sticky(&arena)?
         } else {
@@ -99,22 +119,24 @@ fn race_by(sequence: Sequence, short: Duration, sticky: bool) -> Result<()> {
 }
 
 /// A race at the kernel's full rate: what the engine commits, recorded and encoded before.
-fn replay(sequence: Sequence, period: usize) -> Result<()> {
+fn replay(sequence: Sequence, period: usize, frontend: Frontend) -> Result<()> {
     if !has_two_cpus()? {
         return Ok(());
     }
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let short = Duration::from_millis(match frontend {
+        Frontend::ClusterIp => 1_000,
+        Frontend::NodePort | Frontend::LoadBalancer => 500,
+    });
     for (family, hook) in VARIANTS {
-        let arena = Arena::new(family, hook)?;
+        let arena = Arena::new(family, hook, frontend)?;
         let mut contender = Contender::new(&arena)?;
         let mut replay = Replay::record(&arena, &mut contender, sequence, period)?;
+        let what = format!("{sequence:?} replayed, {frontend:?}, {family:?} {hook:?}");
         let tally = arena
-            .race(FLOWS, time(Duration::from_secs(1)), || replay.cycle())
-            .with_context(|| format!("{sequence:?} replayed, {family:?} {hook:?}"))?;
-        judge(
-            &format!("{sequence:?} replayed, {family:?} {hook:?}"),
-            tally,
-        )?;
+            .race(FLOWS, time(short), || replay.cycle())
+            .with_context(|| what.clone())?;
+        judge(&what, tally)?;
     }
     Ok(())
 }
@@ -127,7 +149,7 @@ fn replace_ranges(sequence: Sequence) -> Result<()> {
     }
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     for (family, hook) in VARIANTS {
-        let arena = Arena::new(family, hook)?;
+        let arena = Arena::new(family, hook, Frontend::ClusterIp)?;
         let mut contender = Contender::new(&arena)?;
         contender.cycle(sequence)?;
         let short = time(Duration::from_secs(3));
@@ -176,12 +198,32 @@ fn judge(what: &str, tally: Tally) -> Result<()> {
 
 #[test]
 fn count_changes_at_full_rate() -> Result<()> {
-    replay(Sequence::Count, 2)
+    replay(Sequence::Count, 2, Frontend::ClusterIp)
 }
 
 #[test]
 fn endpoint_replacement_at_full_rate() -> Result<()> {
-    replay(Sequence::Replacement, 3)
+    replay(Sequence::Replacement, 3, Frontend::ClusterIp)
+}
+
+#[test]
+fn count_changes_of_a_node_port() -> Result<()> {
+    replay(Sequence::Count, 2, Frontend::NodePort)
+}
+
+#[test]
+fn endpoint_replacement_of_a_node_port() -> Result<()> {
+    replay(Sequence::Replacement, 3, Frontend::NodePort)
+}
+
+#[test]
+fn count_changes_of_a_load_balancer() -> Result<()> {
+    replay(Sequence::Count, 2, Frontend::LoadBalancer)
+}
+
+#[test]
+fn endpoint_replacement_of_a_load_balancer() -> Result<()> {
+    replay(Sequence::Replacement, 3, Frontend::LoadBalancer)
 }
 
 #[test]

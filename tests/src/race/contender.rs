@@ -6,13 +6,14 @@ use std::time::Instant;
 use anyhow::{Result, bail};
 use ipnet::IpNet;
 use kproxy::engine::Engine;
+use smallvec::smallvec;
 use svc_planner::{
     Config,
-    object::{Change, Protocol},
+    object::{Change, Node, Protocol, Service},
     plan::{Family, Transaction},
 };
 
-use super::{Arena, PODS, PORT};
+use super::{Arena, Frontend, NODE_PORT, PODS, PORT};
 use crate::{engine, objects};
 
 /// A kind of change.
@@ -36,6 +37,7 @@ pub enum Sequence {
     Excluded,
 }
 
+const NODE: &str = "node";
 /// Other Services that come and go, per cycle and in all, in [`Sequence::Growth`].
 const STEP: u16 = 50;
 const MOST: u16 = 2_000;
@@ -106,7 +108,7 @@ impl<'a> Contender<'a> {
             started: Instant::now(),
             made: Made::default(),
         };
-        contender.apply_all();
+        contender.apply_all()?;
         engine::settle(&mut contender.engine)?;
         Ok(contender)
     }
@@ -155,7 +157,7 @@ impl<'a> Contender<'a> {
             }
             Sequence::Growth => {
                 // Maps never shrink; a new engine starts with small ones.
-                if !self.others(number) {
+                if !self.others(number)? {
                     self.take_over(number)?;
                 }
             }
@@ -183,11 +185,7 @@ impl<'a> Contender<'a> {
 
     /// Makes the flooded address a load balancer's with ranges that were never there before.
     fn restrict(&mut self, number: usize, admit: bool) -> Result<()> {
-        let ip = self.arena.other_service(OWN_CLUSTER_IP);
-        let service = objects::service(&name(0), ip, &[Protocol::Udp], PORT);
-        let Change::Service(mut service) = service else {
-            bail!("not a Service");
-        };
+        let mut service = self.beside()?;
         service.load_balancer_ips.push(self.arena.service());
         let everywhere = self.arena.client_ranges();
         let number = u32::try_from(number)?;
@@ -206,26 +204,51 @@ impl<'a> Contender<'a> {
     fn take_over(&mut self, number: usize) -> Result<()> {
         self.engine = start(self.arena, u32::try_from(number)?)?;
         self.engine.adopt(None)?;
-        self.apply_all();
+        self.apply_all()?;
         let made = &mut self.made;
         engine::rest(&mut self.engine, |transaction| made.add(transaction))
     }
 
-    fn apply_all(&mut self) {
-        self.engine.apply(self.flooded());
-        self.engine.apply(service(self.arena, 1));
+    fn apply_all(&mut self) -> Result<()> {
+        let node = self.arena.node();
+        self.engine.apply(Change::HostAddresses([node].into()));
+        self.engine.apply(Change::Node(Node {
+            name: NODE.into(),
+            addresses: smallvec![node],
+            pod_cidrs: smallvec![],
+            zone: None,
+            eligible: true,
+        }));
+        self.engine.apply(self.flooded()?);
+        self.engine.apply(Change::Service(service(self.arena, 1)?));
         self.endpoints(&[1, 2]);
         self.engine.apply(slice(1, &[self.arena.other_pod()]));
+        Ok(())
     }
 
-    fn flooded(&self) -> Change {
-        match service(self.arena, 0) {
-            Change::Service(mut service) if self.sticky => {
-                service.affinity = Some(600);
-                Change::Service(service)
+    fn flooded(&self) -> Result<Change> {
+        let mut flooded = match self.arena.frontend() {
+            Frontend::ClusterIp => service(self.arena, 0)?,
+            Frontend::NodePort => {
+                let mut flooded = self.beside()?;
+                for port in &mut flooded.ports {
+                    port.node_port = NODE_PORT;
+                }
+                flooded
             }
-            change => change,
-        }
+            Frontend::LoadBalancer => {
+                let mut flooded = self.beside()?;
+                flooded.load_balancer_ips.push(self.arena.service());
+                flooded
+            }
+        };
+        flooded.affinity = self.sticky.then_some(600);
+        Ok(Change::Service(flooded))
+    }
+
+    /// The flooded Service with a ClusterIP that is not what is flooded.
+    fn beside(&self) -> Result<Service> {
+        made(&name(0), self.arena.other_service(OWN_CLUSTER_IP))
     }
 
     fn endpoints(&mut self, pods: &[u8]) {
@@ -235,17 +258,18 @@ impl<'a> Contender<'a> {
 
     /// Adds or removes the next few other Services: up to the most, then down again. False when a
     /// new round begins.
-    fn others(&mut self, number: usize) -> bool {
+    fn others(&mut self, number: usize) -> Result<bool> {
         let steps = usize::from(MOST / STEP);
         let (step, add) = match number % (2 * steps + 1) {
             step if step < steps => (step, true),
             step if step < 2 * steps => (step - steps, false),
-            _ => return false,
+            _ => return Ok(false),
         };
         let first = 2 + u16::try_from(step).unwrap_or_default() * STEP;
         for other in first..first + STEP {
             if add {
-                self.engine.apply(service(self.arena, other));
+                self.engine
+                    .apply(Change::Service(service(self.arena, other)?));
                 self.engine.apply(slice(other, &[self.arena.other_pod()]));
             } else {
                 self.engine
@@ -254,13 +278,13 @@ impl<'a> Contender<'a> {
                     .apply(Change::EndpointSliceGone(objects::name(&name(other))));
             }
         }
-        true
+        Ok(true)
     }
 }
 
 fn start(arena: &Arena, instance: u32) -> Result<Engine> {
     engine::start(arena.topology.node(), |_| Config {
-        node_name: "node".into(),
+        node_name: NODE.into(),
         instance,
         ..Config::default()
     })
@@ -271,13 +295,20 @@ fn name(number: u16) -> String {
     format!("service-{number}")
 }
 
-fn service(arena: &Arena, number: u16) -> Change {
+fn service(arena: &Arena, number: u16) -> Result<Service> {
     let address = if number == 0 {
         arena.service()
     } else {
         arena.other_service(number)
     };
-    objects::service(&name(number), address, &[Protocol::Udp], PORT)
+    made(&name(number), address)
+}
+
+fn made(name: &str, address: IpAddr) -> Result<Service> {
+    match objects::service(name, address, &[Protocol::Udp], PORT) {
+        Change::Service(service) => Ok(service),
+        _ => bail!("not a Service"),
+    }
 }
 
 fn slice(number: u16, addresses: &[IpAddr]) -> Change {

@@ -15,7 +15,7 @@ use ipnet::IpNet;
 use netns_lab::{SINK, Topology};
 use svc_planner::plan::Family;
 
-use crate::flood::{Flood, Pinned, Sent, arrivals, count_arrivals};
+use crate::flood::{Flood, Pinned, Sent, arrivals, count_arrivals, count_deliveries};
 
 pub use contender::{Contender, Made, Sequence};
 pub use control::Control;
@@ -30,6 +30,17 @@ pub enum Hook {
     Output,
 }
 
+/// What is flooded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Frontend {
+    /// A Service's ClusterIP.
+    ClusterIp,
+    /// Its node port.
+    NodePort,
+    /// Its load balancer's address.
+    LoadBalancer,
+}
+
 /// Pods behind the Service that is flooded.
 pub const OWN: [&str; 3] = ["own-1", "own-2", "own-3"];
 /// Addresses of these pods, numbered from 1 and dealt out in turn.
@@ -38,19 +49,22 @@ pub const PODS: u8 = 196;
 pub const OTHER: &str = "other-1";
 /// Port of both Services and of their endpoints.
 pub const PORT: u16 = 80;
+/// Node port of the Service that is flooded, if that is what is flooded.
+const NODE_PORT: u16 = 30_080;
 
 const OTHER_POD: u8 = 200;
 const CLIENT: &str = "client";
 /// Source addresses, enough for two million flows.
 const SOURCES: u8 = 32;
 
-/// A node, a client that floods a Service's address, the pods that serve it, a pod that does not.
+/// A node, a client that floods an address of a Service, the pods that serve it, a pod that does not.
 #[derive(Debug)]
 pub struct Arena {
     /// The network.
     pub topology: Topology,
     family: Family,
     hook: Hook,
+    frontend: Frontend,
 }
 
 /// Where the flows of a race went.
@@ -62,7 +76,7 @@ pub struct Tally {
     pub refused: u64,
     /// Reached a pod of the Service.
     pub served: u64,
-    /// Left the node untranslated.
+    /// Left the node untranslated, or ended there.
     pub missed: u64,
     /// Reached a pod of another Service.
     pub foreign: u64,
@@ -75,7 +89,7 @@ impl Arena {
     ///
     /// # Errors
     /// When the laboratory cannot be built.
-    pub fn new(family: Family, hook: Hook) -> Result<Self> {
+    pub fn new(family: Family, hook: Hook, frontend: Frontend) -> Result<Self> {
         let node = (1..=SOURCES).map(|number| node(family, number));
         let clients = (1..=SOURCES).map(|number| client(family, number));
         let mut builder = Topology::builder().node(node).host(CLIENT, clients);
@@ -91,17 +105,28 @@ impl Arena {
         for host in OWN.into_iter().chain([OTHER, SINK]) {
             count_arrivals(topology.host(host)?.namespace())?;
         }
+        count_deliveries(topology.node(), NODE_PORT)?;
         Ok(Self {
             topology,
             family,
             hook,
+            frontend,
         })
     }
 
-    /// Address of the Service that is flooded.
+    /// Address of the Service that is flooded; of its node port, the node's.
     #[must_use]
     pub fn service(&self) -> IpAddr {
-        vip(self.family, 41)
+        match self.frontend {
+            Frontend::ClusterIp | Frontend::LoadBalancer => vip(self.family, 41),
+            Frontend::NodePort => self.node(),
+        }
+    }
+
+    /// The node's address, as its Node says.
+    #[must_use]
+    pub fn node(&self) -> IpAddr {
+        node(self.family, 1)
     }
 
     /// Address of another Service, number 1 to 2^16.
@@ -131,6 +156,12 @@ impl Arena {
         };
         [client(self.family, 1), node(self.family, 1)]
             .map(|address| IpNet::new_assert(address, length).trunc())
+    }
+
+    /// What is flooded.
+    #[must_use]
+    pub const fn frontend(&self) -> Frontend {
+        self.frontend
     }
 
     /// Its family.
@@ -165,7 +196,11 @@ impl Arena {
                     .collect(),
             ),
         };
-        let target = SocketAddr::new(self.service(), PORT);
+        let port = match self.frontend {
+            Frontend::ClusterIp | Frontend::LoadBalancer => PORT,
+            Frontend::NodePort => NODE_PORT,
+        };
+        let target = SocketAddr::new(self.service(), port);
         let _pinned = Pinned::to(1)?;
         let started = Instant::now();
         let flood = Flood::start(namespace.handle(), sources, vec![target], flows, 0)?;
@@ -193,11 +228,12 @@ impl Arena {
         })
     }
 
-    /// At the Service's pods, at the sink, at the other pod.
+    /// At the Service's pods; at the sink or the node itself; at the other pod.
     fn arrived(&self) -> Result<[u64; 3]> {
         let at = |host: &str| arrivals(self.topology.host(host)?.namespace());
         let served = OWN.iter().map(|host| at(host)).sum::<Result<u64>>()?;
-        Ok([served, at(SINK)?, at(OTHER)?])
+        let missed = at(SINK)? + arrivals(self.topology.node())?;
+        Ok([served, missed, at(OTHER)?])
     }
 }
 
