@@ -1,6 +1,9 @@
 //! Traffic while the proxy ends and starts again, and while others change its tables.
 
-use core::{net::SocketAddr, time::Duration};
+use core::{
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
 use std::{
     process::Command,
     sync::{Mutex, PoisonError, mpsc},
@@ -24,14 +27,29 @@ use svc_planner::{
 
 const PORT: u16 = 80;
 const PROTOCOLS: [Protocol; 2] = [Protocol::Tcp, Protocol::Udp];
-const VIP: &str = "172.30.0.41";
-const OTHER_VIP: &str = "172.30.0.42";
+/// With the names of their tables' families.
+const FAMILIES: [(Family, &str); 2] = [(Family::Ipv4, "ip"), (Family::Ipv6, "ip6")];
 /// Passes only when a test fails.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// A program that one test starts would for a moment hold the lock that the other gives up.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 /// Requests answered between two events.
 const BETWEEN: usize = 40;
+
+/// ClusterIPs of the Service that is asked, and of another one.
+fn vips(family: Family) -> [IpAddr; 2] {
+    match family {
+        Family::Ipv4 => [41, 42].map(|it| [172, 30, 0, it].into()),
+        Family::Ipv6 => [41, 42].map(|it| [0xfd00, 0x10, 0x96, 0, 0, 0, 0, it].into()),
+    }
+}
+
+fn pod(family: Family, number: u8) -> IpAddr {
+    match family {
+        Family::Ipv4 => [10, 0, 1, number].into(),
+        Family::Ipv6 => [0xfd00, 0x10, 0, 0, 0, 0, 1, number.into()].into(),
+    }
+}
 
 /// A process of the proxy.
 struct Process {
@@ -43,7 +61,7 @@ struct Process {
 
 impl Process {
     /// Starts one, as `kproxy run` does.
-    fn start(topology: &Topology, folder: &Folder, run: u32) -> Result<Self> {
+    fn start(topology: &Topology, folder: &Folder, family: Family, run: u32) -> Result<Self> {
         let connected = engine::start(topology.node(), move |_| Config {
             instance: run,
             ..Config::default()
@@ -54,11 +72,9 @@ impl Process {
             let mut engine = connected;
             let state = StateDir::open(&path, &Netns::Current)?;
             engine.adopt(Some(&state))?;
-            for (name, vip) in [("web", VIP), ("other", OTHER_VIP)] {
-                let pods: Vec<_> = (1..=3)
-                    .map(|number| format!("10.0.1.{number}").parse())
-                    .collect::<Result<_, _>>()?;
-                engine.apply(objects::service(name, vip.parse()?, &PROTOCOLS, PORT));
+            for (name, vip) in ["web", "other"].into_iter().zip(vips(family)) {
+                let pods = [1, 2, 3].map(|number| pod(family, number));
+                engine.apply(objects::service(name, vip, &PROTOCOLS, PORT));
                 engine.apply(objects::slice(name, &pods, &PROTOCOLS, PORT));
             }
             let options = GuardOptions::default();
@@ -102,9 +118,15 @@ fn nft(topology: &Topology, commands: &str) -> Result<()> {
 #[test]
 fn restarts_and_kills_lose_no_request() -> Result<()> {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    FAMILIES
+        .into_iter()
+        .try_for_each(|(family, _)| restart_and_kill(family).with_context(|| format!("{family:?}")))
+}
+
+fn restart_and_kill(family: Family) -> Result<()> {
     let (topology, folder) = (topology(PORT)?, Folder::new()?);
-    let mut process = Process::start(&topology, &folder, 0)?;
-    let to = SocketAddr::new(VIP.parse()?, PORT);
+    let mut process = Process::start(&topology, &folder, family, 0)?;
+    let to = SocketAddr::new(vips(family)[0], PORT);
     let mut connection = topology.connect("client", to, PATIENCE)?;
     under_requests(&topology, to, |requests| {
         let mut saved = false;
@@ -119,7 +141,7 @@ fn restarts_and_kills_lose_no_request() -> Result<()> {
                 }
                 2 => {}
                 _ => {
-                    let pods = ["10.0.1.3".parse()?, "10.0.1.1".parse()?];
+                    let pods = [3, 1].map(|number| pod(family, number));
                     let moved = objects::slice("web", &pods, &PROTOCOLS, PORT);
                     process.engine.apply(moved);
                     process.settle()?;
@@ -136,7 +158,7 @@ fn restarts_and_kills_lose_no_request() -> Result<()> {
                 }
                 saved = false;
             }
-            process = Process::start(&topology, &folder, run)?;
+            process = Process::start(&topology, &folder, family, run)?;
             ensure!(
                 (process.rows == 0) == saved,
                 "run {run} wrote {} rows",
@@ -155,18 +177,26 @@ fn restarts_and_kills_lose_no_request() -> Result<()> {
 #[test]
 fn edits_of_others_are_put_right_under_traffic() -> Result<()> {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    FAMILIES.into_iter().try_for_each(|(family, name)| {
+        edit_under_traffic(family, name).with_context(|| format!("{family:?}"))
+    })
+}
+
+fn edit_under_traffic(family: Family, name: &str) -> Result<()> {
     let (topology, folder) = (topology(PORT)?, Folder::new()?);
-    let mut process = Process::start(&topology, &folder, 0)?;
-    let to = SocketAddr::new(VIP.parse()?, PORT);
+    let mut process = Process::start(&topology, &folder, family, 0)?;
+    let [vip, other] = vips(family);
+    let to = SocketAddr::new(vip, PORT);
+    let table = format!("{name} kube-proxy");
     let mut connection = topology.connect("client", to, PATIENCE)?;
     // Of another Service, and things that are not ours: our requests do not notice.
     under_requests(&topology, to, |requests| {
         for edit in [
-            "delete element ip kube-proxy services { 172.30.0.42 . tcp . 80 }",
-            "add chain ip kube-proxy theirs; add rule ip kube-proxy theirs drop",
+            format!("delete element {table} services {{ {other} . tcp . 80 }}"),
+            format!("add chain {table} theirs; add rule {table} theirs drop"),
         ] {
             requests.more(BETWEEN);
-            nft(&topology, edit)?;
+            nft(&topology, &edit)?;
             process.recover()?;
         }
         requests.more(BETWEEN);
@@ -175,14 +205,14 @@ fn edits_of_others_are_put_right_under_traffic() -> Result<()> {
     // Of everything: served again as soon as it is put right, and no open connection is lost.
     drop(process);
     for edit in [
-        "flush ruleset",
-        "delete table ip kube-proxy",
-        "flush chain ip kube-proxy services",
-        "flush map ip kube-proxy services",
-        "insert rule ip kube-proxy services drop",
+        "flush ruleset".to_owned(),
+        format!("delete table {table}"),
+        format!("flush chain {table} services"),
+        format!("flush map {table} services"),
+        format!("insert rule {table} services drop"),
     ] {
-        let mut process = Process::start(&topology, &folder, 1)?;
-        nft(&topology, edit)?;
+        let mut process = Process::start(&topology, &folder, family, 1)?;
+        nft(&topology, &edit)?;
         process.recover()?;
         for from in ["client", "node"] {
             for transport in [Transport::Tcp, Transport::Udp] {
@@ -195,8 +225,8 @@ fn edits_of_others_are_put_right_under_traffic() -> Result<()> {
         }
         connection
             .echo(edit.as_bytes(), PATIENCE)
-            .with_context(|| edit.to_owned())?;
-        let seen = process.engine.interference(Family::Ipv4);
+            .with_context(|| edit.clone())?;
+        let seen = process.engine.interference(family);
         ensure!(seen.edits > 0, "{edit}: {seen:?}");
         process.engine.save(&process.state)?;
     }
