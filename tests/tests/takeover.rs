@@ -81,7 +81,8 @@ const FORMER_BASE_CHAINS: &str = "
         ct state new jump cluster-ips-check; }
 ";
 
-/// Recorded with the program itself (`capture-layout`); 1.34 and 1.35 have the same layout.
+/// Recorded with the program itself (`capture-layout`), but for the SCTP port, which is the UDP port's rules
+/// and rows again; 1.34 and 1.35 have the same layout.
 const KUBE_PROXY_1_33: &str = include_str!("../takeover/kube-proxy-1.33.nft");
 
 #[test]

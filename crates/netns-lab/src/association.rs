@@ -88,6 +88,7 @@ impl Association {
             raw, ports, number, ..
         } = self;
         let deadline = Deadline::after(deadline);
+        drain(raw, *ports)?;
         let data = Message::Data {
             number: *number,
             text,
@@ -151,6 +152,21 @@ fn send(raw: &OwnedFd, ports: (u16, u16), packet: &[u8]) -> io::Result<()> {
     told(raw, ports)?;
     rustix::net::send(raw, packet, SendFlags::empty())?;
     Ok(())
+}
+
+/// Throws away what came since, so that there is room for an answer: the socket has a copy of everything
+/// that the peer sends to other associations.
+fn drain(raw: &OwnedFd, ports: (u16, u16)) -> io::Result<()> {
+    let mut buffer = [0; 64];
+    loop {
+        told(raw, ports)?;
+        match rustix::net::recv(raw, &mut buffer, RecvFlags::DONTWAIT) {
+            // An ICMP error that has just come is told next.
+            Ok(_) | Err(Errno::INTR | Errno::CONNREFUSED) => {}
+            Err(Errno::AGAIN) => return Ok(()),
+            Err(errno) => return Err(errno.into()),
+        }
+    }
 }
 
 /// Waits for a packet in which `find` finds what it looks for.

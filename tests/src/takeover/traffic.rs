@@ -11,14 +11,16 @@ use netns_lab::{Probe, Topology, Transport, Verdict};
 
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Always served, whichever proxy it is: ClusterIPs, external IPs, VIPs and node ports of policy Local.
-const SERVED: [(Transport, &str); 10] = [
+const SERVED: [(Transport, &str); 12] = [
     (Transport::Tcp, "172.30.2.1:80"),
     (Transport::Udp, "172.30.2.1:53"),
+    (Transport::Sctp, "172.30.2.1:53"),
     (Transport::Tcp, "192.0.2.1:80"),
     (Transport::Tcp, "198.18.0.1:80"),
     (Transport::Tcp, "192.168.0.2:30080"),
     (Transport::Tcp, "[fd00:10:96::2:1]:80"),
     (Transport::Udp, "[fd00:10:96::2:1]:53"),
+    (Transport::Sctp, "[fd00:10:96::2:1]:53"),
     (Transport::Tcp, "[2001:db8:e::1]:80"),
     (Transport::Tcp, "[2001:db8:f::1]:80"),
     (Transport::Tcp, "[2001:db8::1]:30080"),

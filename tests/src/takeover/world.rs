@@ -4,7 +4,7 @@ use core::{net::SocketAddr, time::Duration};
 use std::{collections::BTreeMap, fs, path::Path, process::Command, time::Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use netns_lab::{Connection, Flow, Namespace, Topology, Transport, Verdict};
+use netns_lab::{Flow, Namespace, Probe, Topology, Transport, Verdict};
 use nft_batch::{EventError, Events};
 use serde_json::json;
 
@@ -13,6 +13,7 @@ use crate::{
     control_plane::{ControlPlane, Settings},
     differential::{Check, Cluster, Outcomes, TrialStep},
     folder::Folder,
+    kept::Kept,
     program::Program,
     requests::forget_ended,
 };
@@ -29,7 +30,7 @@ const HOSTS: [(&str, [&str; 2]); 4] = [
     ("far", ["10.0.2.1", "fd00:10::2:1"]),
 ];
 /// What clients connect to: protocol, addresses, port.
-const FRONTENDS: [(&str, [&str; 2], u16); 8] = [
+const FRONTENDS: [(&str, [&str; 2], u16); 9] = [
     ("tcp", ["172.30.2.1", "fd00:10:96::2:1"], 80),
     ("udp", ["172.30.2.1", "fd00:10:96::2:1"], 53),
     ("tcp", ["192.0.2.1", "2001:db8:e::1"], 80),
@@ -38,9 +39,17 @@ const FRONTENDS: [(&str, [&str; 2], u16); 8] = [
     ("tcp", NODE, 30080),
     ("tcp", ["172.30.2.4", "fd00:10:96::2:4"], 80),
     ("tcp", NODE, 30084),
+    ("sctp", ["172.30.2.1", "fd00:10:96::2:1"], 53),
 ];
 /// Connections kept open: who, and to which of [`FRONTENDS`].
-const KEPT: [(&str, usize); 4] = [("pod", 0), ("external", 2), ("external", 5), ("node", 0)];
+const KEPT: [(&str, usize); 6] = [
+    ("pod", 0),
+    ("external", 2),
+    ("external", 5),
+    ("node", 0),
+    ("pod", 8),
+    ("external", 8),
+];
 /// ClusterIPs of the Service whose clients stick.
 const STICKY: [&str; 2] = ["172.30.2.3", "fd00:10:96::2:3"];
 const CLIENTS: [&str; 3] = ["pod", "external", "node"];
@@ -81,8 +90,9 @@ impl World {
         }
         let topology = builder.build()?;
         for host in ["near", "far"] {
-            topology.serve(host, Transport::Tcp, 8080)?;
-            topology.serve(host, Transport::Udp, 8080)?;
+            for transport in [Transport::Tcp, Transport::Udp, Transport::Sctp] {
+                topology.serve(host, transport, 8080)?;
+            }
         }
         forget_ended(&topology, &HOSTS.map(|(name, _)| name))?;
         // Flows outlast whatever is done meanwhile.
@@ -205,14 +215,18 @@ impl World {
     ///
     /// # Errors
     /// When one cannot be made.
-    pub fn connect(&self) -> Result<Vec<(String, Connection)>> {
+    pub fn connect(&self) -> Result<Vec<(String, Kept)>> {
         let mut connections = Vec::new();
         for (from, frontend) in KEPT {
-            let (_, addresses, port) = FRONTENDS[frontend];
+            let (transport, addresses, port) = FRONTENDS[frontend];
+            let transport = transport.parse().map_err(anyhow::Error::msg)?;
             for address in addresses {
                 let to = SocketAddr::new(address.parse()?, port);
-                let connection = self.topology.connect(from, to, PATIENCE)?;
-                connections.push((format!("{from} to {to}"), connection));
+                let probe = Probe { transport, to };
+                let kept = Kept::open(&self.topology, from, probe, PATIENCE);
+                let name = format!("{from} to {transport} {to}");
+                let kept = kept.with_context(|| name.clone())?;
+                connections.push((name, kept));
             }
         }
         Ok(connections)
@@ -307,7 +321,7 @@ fn answered(flow: &Flow) -> Result<Box<str>> {
 ///
 /// # Errors
 /// Which do not.
-pub fn echo(connections: &mut [(String, Connection)]) -> Result<()> {
+pub fn echo(connections: &mut [(String, Kept)]) -> Result<()> {
     for (name, connection) in connections {
         connection
             .echo(b"still there?", PATIENCE)
