@@ -221,11 +221,11 @@ fn a_node_that_is_deleted_and_made_anew() -> Result<()> {
     until(&BEFORE, &AFTER, "pod-1", true)?;
 
     let mut connections = Vec::new();
-    for family in 0..2 {
+    for (vip, address) in VIPS.into_iter().zip(BEFORE.addresses) {
         for (from, to) in [
-            ("client", at(VIPS[family], PORT)?),
-            ("node", at(VIPS[family], PORT)?),
-            ("client", at(BEFORE.addresses[family], NODE_PORT)?),
+            ("client", at(vip, PORT)?),
+            ("node", at(vip, PORT)?),
+            ("client", at(address, NODE_PORT)?),
         ] {
             let connection = topology.connect(from, to, PATIENCE)?;
             connections.push((format!("{from} to {to}"), connection));
