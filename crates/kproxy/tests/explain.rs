@@ -11,6 +11,7 @@ mod sandbox;
 use core::net::SocketAddr;
 
 use kproxy::explain::{LiveState, Question};
+use netns_lab::add_address;
 use nft_batch::Connection;
 use sandbox::{Sandbox, sandboxed, service, slice};
 use serde_json::{Value as Json, json};
@@ -90,6 +91,7 @@ fn explain(sandbox: &Sandbox, args: &[&str]) -> (i32, Json) {
 fn planned_and_live_agree() {
     sandboxed(|sandbox| {
         write_cluster(&sandbox);
+        add_address("lo", "192.168.0.2".parse().unwrap()).unwrap();
         sandbox.apply(&["--node-name=node-a", PODS, "--wait-deferred"]);
         let cases: [(&str, &str, i32, &str); 13] = [
             (

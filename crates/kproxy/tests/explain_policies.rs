@@ -9,6 +9,7 @@
 
 mod sandbox;
 
+use netns_lab::add_address;
 use sandbox::{Sandbox, sandboxed, service, slice};
 use serde_json::{Value as Json, json};
 
@@ -58,6 +59,8 @@ const COMMON: [&str; 2] = ["--node-name=node-a", "--cluster-cidr=10.244.0.0/16"]
 
 fn program(sandbox: &Sandbox, objects: &[Json]) {
     sandbox.write_json("all.json", objects);
+    // It may have it already.
+    let _ = add_address("lo", NODE.parse().unwrap());
     sandbox.apply(&[&COMMON[..], &["--wait-deferred"]].concat());
 }
 

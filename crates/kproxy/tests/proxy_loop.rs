@@ -90,8 +90,9 @@ fn changes_that_do_not_matter_are_not_sent() {
         // The same again (annotations are not even read), and what is not ours.
         add(proxy.engine(), 1);
         proxy.apply(node(&["192.0.2.1"]));
-        proxy.apply(Change::HostAddresses(host));
-        proxy.apply(Change::HostAddresses(vec![IpAddr::from([192, 0, 2, 2])]));
+        proxy.apply(Change::HostAddresses(host.clone()));
+        let another = IpAddr::from([192, 0, 2, 2]);
+        proxy.apply(Change::HostAddresses(vec![host[0], another]));
         proxy.apply(cidr());
         let headless = ObjectName {
             namespace: "shop".into(),
