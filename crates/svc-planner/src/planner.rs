@@ -13,6 +13,7 @@ mod owner;
 mod rebuild;
 mod snapshot;
 mod surplus;
+mod vanished;
 
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};

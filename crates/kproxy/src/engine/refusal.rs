@@ -6,7 +6,8 @@
 //! too deep: found at the commit), transactions are halved until one is refused that is about one
 //! Service port alone.
 
-use nft_batch::{OpError, Rejected, Transport};
+use nft_batch::{Errno, OpError, Rejected, Transport};
+use nl_codec::msg::NftMsg;
 use svc_planner::Narrowed;
 use svc_planner::plan::Transaction;
 use svc_planner::report::PortName;
@@ -41,6 +42,9 @@ impl<T: Transport> Engine<T> {
             self.reject(index, &[]);
             return Err(EngineError::NotCommitted("rejected".to_owned()));
         };
+        if self.have_vanished(index, &rejected.errors) {
+            return Ok(());
+        }
         let fail = |error: &OpError| EngineError::Rejected(Box::new(error.clone()));
         let of = |trouble| move |error: &&OpError| judge(error) == trouble;
         if let Some(error) = rejected.errors.iter().find(of(Trouble::Privilege)) {
@@ -90,6 +94,23 @@ impl<T: Transport> Engine<T> {
         }
         tracing::warn!(family = ?transaction.family, "starting over beside the table: {error}");
         self.rebuild(index)
+    }
+
+    /// Whether a transaction was refused because names to be deleted are not there any more. They are
+    /// forgotten then.
+    fn have_vanished(&mut self, index: usize, errors: &[OpError]) -> bool {
+        let now = self.clock.now();
+        let missing = |of: fn(NftMsg) -> bool| -> Vec<&str> {
+            let missing = errors.iter().filter(|error| error.errno == Errno::ENOENT);
+            missing
+                .filter(|error| error.kind.is_some_and(of))
+                .filter_map(|error| error.object.as_deref())
+                .collect()
+        };
+        let chains = missing(|kind| matches!(kind, NftMsg::DEL_RULE | NftMsg::DEL_CHAIN));
+        let sets = missing(|kind| kind == NftMsg::DEL_SET);
+        let state = self.families.get_mut(index);
+        state.is_some_and(|state| state.planner.vanished(now, &chains, &sets))
     }
 
     /// There was no memory to send a transaction. `Ok` if a smaller one is worth a try at once.

@@ -1,8 +1,14 @@
 //! Edits that are seen as they happen.
 
+use core::time::Duration;
+use std::time::Instant;
+
+use kproxy::engine::Wait;
 use svc_planner::plan::Family;
 
-use crate::bench::{SERVICES, add, guarded, in_family, listing, other, set_handles, table_family};
+use crate::bench::{
+    Bench, PATIENCE, SERVICES, add, guarded, in_family, listing, other, set_handles, table_family,
+};
 
 #[test]
 fn rules_and_chains_are_put_back_without_a_row_moving() {
@@ -101,6 +107,43 @@ fn a_set_that_is_gone_is_made_anew_beside_the_rest() {
                 .nft("list chain $table services")
                 .contains("@services-1")
         );
+    });
+}
+
+/// What we are about to delete anyway may be deleted by somebody else before.
+#[test]
+fn what_is_left_of_a_former_table_goes_also_if_some_of_it_is_gone() {
+    guarded(SERVICES, |mut bench| {
+        bench.nft(
+            "flush chain $table masquerading; \
+             delete set $table hairpin-connections",
+        );
+        bench.recover();
+        let former = |bench: &Bench, word: &str, names: &[&str]| {
+            let listed = bench.listing();
+            let is_there = |name: &&&str| {
+                listed
+                    .iter()
+                    .any(|it| it.starts_with(&format!("{word} {name} {{")))
+            };
+            names.iter().filter(is_there).count()
+        };
+        let sets = ["nodeport-ips", "reject-nodeports", "drop-classes"];
+        assert_eq!(former(&bench, "set", &sets), 3, "{:#?}", bench.listing());
+        assert_eq!(former(&bench, "chain", &["internal-1"]), 1);
+        bench.nft(
+            "delete set $table drop-classes; delete map $table dispatch; \
+             flush chain $table internal-1; delete chain $table internal-1",
+        );
+        let end = Instant::now() + PATIENCE;
+        while former(&bench, "set", &sets) > 0 || former(&bench, "chain", &["internal-1"]) > 0 {
+            assert!(Instant::now() < end, "{:#?}", bench.listing());
+            let wait = bench.engine.sync(|_, _| ()).unwrap();
+            if let Wait::Until(time) = wait {
+                let rest = time.saturating_sub(bench.engine.clock().now());
+                std::thread::sleep(rest.min(Duration::from_millis(20)));
+            }
+        }
     });
 }
 

@@ -46,6 +46,17 @@ impl Leftovers {
         self.flush.is_empty() && self.sets.is_empty() && self.chains.is_empty()
     }
 
+    /// Forgets names; false if none of them is here.
+    pub(crate) fn forget(&mut self, chains: &[&str], sets: &[&str]) -> bool {
+        let len = |it: &Self| it.flush.len() + it.sets.len() + it.chains.len();
+        let before = len(self);
+        for names in [&mut self.flush, &mut self.chains] {
+            names.retain(|name| !chains.contains(&&**name));
+        }
+        self.sets.retain(|name| !sets.contains(&&**name));
+        len(self) < before
+    }
+
     /// Splits off what one transaction deletes. A chain goes in a later transaction than the rows
     /// that led to it: kernels before 6.2 drop their references late.
     pub(crate) fn split(&mut self, limit: usize) -> Self {
@@ -199,5 +210,14 @@ mod tests {
             steps,
             [(2, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 2), (0, 0, 1)]
         );
+    }
+
+    #[test]
+    fn names_that_are_gone_are_forgotten() {
+        let mut left = Leftovers::of(inventory(&["a", "b", "s"], &["s", "t"]));
+        assert!(!left.forget(&["c"], &["a"]));
+        assert!(left.forget(&["a", "s"], &["t"]));
+        assert_eq!(left, Leftovers::of(inventory(&["b"], &["s"])));
+        assert!(left.forget(&["b"], &["s"]) && left.is_empty());
     }
 }
