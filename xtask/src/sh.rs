@@ -59,6 +59,14 @@ pub(crate) struct Package {
     pub(crate) license: Option<String>,
     pub(crate) source: Option<String>,
     pub(crate) dependencies: Vec<Dependency>,
+    pub(crate) targets: Vec<Target>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Target {
+    pub(crate) name: String,
+    /// `lib`, `bin`, `test` …
+    pub(crate) kind: Vec<String>,
 }
 
 #[derive(Deserialize)]

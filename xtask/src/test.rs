@@ -1,9 +1,11 @@
 //! `cargo xtask test`: the whole suite, with what was skipped and why.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
+use std::thread;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 
 use crate::{control_plane, nft_versions, packages, promtool, sh};
 
@@ -26,22 +28,42 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     std::fs::create_dir_all(sh::root().join("target"))?;
     std::fs::write(&skips, "")?;
 
-    let mut tally = Tally::default();
-    for suite in [
-        &["--workspace", "--all-targets", "--all-features"][..],
-        &["--workspace", "--doc"],
-    ] {
-        let mut command = sh::cargo(&["test", "--locked", "--no-fail-fast"]);
-        command
-            .args(suite)
-            .env("KPROXY_SKIPPED", &skips)
-            .stdout(Stdio::piped());
+    let suite = |what: &[&str]| {
+        let mut command = sh::cargo(&["test", "--locked", "--no-fail-fast", "--workspace"]);
+        command.args(what).env("KPROXY_SKIPPED", &skips);
         if args.long {
             command.env("KPROXY_LONG", "1");
         }
         command.arg("--").args(&args.filter);
-        tally.run(&mut command)?;
-    }
+        command.stdout(Stdio::piped());
+        command
+    };
+    let mut build = sh::cargo(&["test", "--locked", "--no-run", "--workspace"]);
+    sh::run(build.args(["--all-targets", "--all-features"]))?;
+    let mut tally = Tally::default();
+    let (busy, patient) = lanes()?;
+    let mut beside = suite(&words(&["--all-features"], &patient));
+    let mut others = suite(&words(
+        &[
+            "--all-features",
+            "--lib",
+            "--bins",
+            "--examples",
+            "--benches",
+        ],
+        &busy,
+    ));
+    let printed = thread::scope(|scope| {
+        let beside = scope.spawn(move || {
+            eprintln!("$ {}", sh::shown(&beside));
+            beside.stderr(Stdio::piped()).output()
+        });
+        tally.run(&mut others)?;
+        let printed = beside.join().map_err(|_| anyhow!("a thread panicked"))?;
+        printed.context("cannot run cargo test")
+    })?;
+    tally.add(&printed)?;
+    tally.run(&mut suite(&["--doc"]))?;
     for package in MODELLED {
         tally.run(models(package).arg("--").args(&args.filter))?;
     }
@@ -62,6 +84,40 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         bail!("skipped tests are failures when CI=true");
     }
     Ok(())
+}
+
+/// Tests that wait most of the time, for a control plane or for time to pass. They run one after the other,
+/// beside all others.
+const PATIENT: [&str; 5] = [
+    "credentials",
+    "deploy",
+    "differential",
+    "pages",
+    "snapshots",
+];
+
+/// The names of all test programs in `tests/` folders: those that are busy, and the patient.
+fn lanes() -> Result<(BTreeSet<String>, BTreeSet<String>)> {
+    let packages = sh::metadata()?;
+    let members = packages.workspace_members;
+    let packages = packages.packages.into_iter();
+    let targets = packages
+        .filter(|package| members.contains(&package.id))
+        .flat_map(|package| package.targets);
+    let names = targets
+        .filter(|target| target.kind.iter().any(|kind| kind == "test"))
+        .map(|target| target.name);
+    let (patient, busy): (BTreeSet<_>, _) = names.partition(|name| PATIENT.contains(&&**name));
+    if patient.len() < PATIENT.len() {
+        bail!("there are no such tests any more as {PATIENT:?} names");
+    }
+    Ok((busy, patient))
+}
+
+/// Arguments that choose these tests.
+fn words<'a>(first: &[&'a str], tests: &'a BTreeSet<String>) -> Vec<&'a str> {
+    let tests = tests.iter().flat_map(|name| ["--test", name]);
+    first.iter().copied().chain(tests).collect()
 }
 
 /// Packages with models of what threads share.
@@ -96,14 +152,29 @@ impl Tally {
         let mut out = std::io::stdout().lock();
         for line in BufReader::new(stdout).lines() {
             let line = line?;
-            if let Some(counts) = line.strip_prefix("test result: ") {
-                self.passed += count(counts, "passed");
-                self.failed += count(counts, "failed");
-            }
+            self.note(&line);
             writeln!(out, "{line}")?;
         }
         self.broken |= !child.wait()?.success();
         Ok(())
+    }
+
+    /// The same of one that has run.
+    fn add(&mut self, ended: &Output) -> Result<()> {
+        let printed = String::from_utf8_lossy(&ended.stdout);
+        printed.lines().for_each(|line| self.note(line));
+        let mut out = std::io::stdout().lock();
+        out.write_all(&ended.stderr)?;
+        out.write_all(&ended.stdout)?;
+        self.broken |= !ended.status.success();
+        Ok(())
+    }
+
+    fn note(&mut self, line: &str) {
+        if let Some(counts) = line.strip_prefix("test result: ") {
+            self.passed += count(counts, "passed");
+            self.failed += count(counts, "failed");
+        }
     }
 }
 
