@@ -23,6 +23,8 @@ use crate::error::{Doing as _, LabError};
 
 /// linux/rtnetlink.h: RTNLGRP_LINK.
 const GROUP_LINK: u32 = 1;
+/// linux/rtnetlink.h: RTNLGRP_IPV6_ROUTE.
+const GROUP_IPV6_ROUTE: u32 = 11;
 /// linux/rtnetlink.h: RT_TABLE_LOCAL.
 const TABLE_LOCAL: u8 = 255;
 
@@ -165,7 +167,51 @@ impl Netlink {
     /// Adds a single address, usable at once.
     pub(crate) fn add_address(&mut self, link: u32, address: IpAddr) -> Result<(), LabError> {
         let message = RouteNetlinkMessage::NewAddress(single(link, address));
-        self.create(message, &format!("add address {address}"))
+        self.create(message, &format!("add address {address}"))?;
+        match address {
+            IpAddr::V4(_) => Ok(()),
+            IpAddr::V6(_) => self.wait_local(address),
+        }
+    }
+
+    /// Waits until what is sent to an IPv6 address arrives: its local route comes later than itself, by
+    /// way of a work queue (net/ipv6/addrconf.c, `addrconf_dad_work`).
+    fn wait_local(&mut self, address: IpAddr) -> Result<(), LabError> {
+        self.socket
+            .add_membership(GROUP_IPV6_ROUTE)
+            .doing("listen to route events")?;
+        let what = format!("watch the route to {address}");
+        while !self.is_local(address, &what)? {}
+        self.socket
+            .drop_membership(GROUP_IPV6_ROUTE)
+            .doing("leave route events")
+    }
+
+    /// Whether an address is this host's; if not, returns after the next change of routes.
+    fn is_local(&mut self, address: IpAddr, what: &str) -> Result<bool, LabError> {
+        let mut message = RouteMessage::default();
+        message.header.address_family = family(address);
+        message.header.destination_prefix_length = width(address);
+        message
+            .attributes
+            .push(RouteAttribute::Destination(address.into()));
+        self.send(RouteNetlinkMessage::GetRoute(message), 0, what)?;
+        let (mut replied, mut changed) = (false, false);
+        while !(replied && changed) {
+            for reply in self.receive(what)? {
+                let is_reply = reply.header.sequence_number == self.sequence;
+                match reply.payload {
+                    NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewRoute(route))
+                        if is_reply && route.header.kind == RouteType::Local =>
+                    {
+                        return Ok(true);
+                    }
+                    _ if is_reply => replied = true,
+                    _ => changed = true,
+                }
+            }
+        }
+        Ok(false)
     }
 
     /// Removes an address that was added like that.

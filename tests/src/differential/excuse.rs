@@ -9,7 +9,7 @@ use super::observe::Outcomes;
 use crate::scenario::Family;
 
 /// Reasons there may be; each must be explained in the file.
-const REASONS: [&str; 10] = [
+const REASONS: [&str; 9] = [
     "decided: source ranges",
     "decided: affinity scope",
     "decided: node changes",
@@ -19,7 +19,6 @@ const REASONS: [&str; 10] = [
     "conntrack: CT-4",
     "conntrack: CT-5",
     "duplicate frontend",
-    "shared with a node port",
 ];
 /// First cell of the table's heading.
 const HEADING: &str = "scenario";
