@@ -2,6 +2,8 @@ use core::{net::IpAddr, time::Duration};
 use std::{
     io,
     os::fd::{AsRawFd as _, BorrowedFd},
+    thread,
+    time::Instant,
 };
 
 use netlink_packet_core::{
@@ -23,13 +25,15 @@ use crate::error::{Doing as _, LabError};
 
 /// linux/rtnetlink.h: RTNLGRP_LINK.
 const GROUP_LINK: u32 = 1;
-/// linux/rtnetlink.h: RTNLGRP_IPV6_ROUTE.
-const GROUP_IPV6_ROUTE: u32 = 11;
 /// linux/rtnetlink.h: RT_TABLE_LOCAL.
 const TABLE_LOCAL: u8 = 255;
 
 /// How long the kernel may take for an answer, or a link to come up.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// When to look again for a route. Its event is of no use: a lookup after it was seen to miss the route
+/// now and then, with no other event to come.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// Ethernet address.
 pub(crate) type Mac = [u8; 6];
@@ -177,17 +181,18 @@ impl Netlink {
     /// Waits until what is sent to an IPv6 address arrives: its local route comes later than itself, by
     /// way of a work queue (net/ipv6/addrconf.c, `addrconf_dad_work`).
     fn wait_local(&mut self, address: IpAddr) -> Result<(), LabError> {
-        self.socket
-            .add_membership(GROUP_IPV6_ROUTE)
-            .doing("listen to route events")?;
         let what = format!("watch the route to {address}");
-        while !self.is_local(address, &what)? {}
-        self.socket
-            .drop_membership(GROUP_IPV6_ROUTE)
-            .doing("leave route events")
+        let begin = Instant::now();
+        while !self.is_local(address, &what)? {
+            if begin.elapsed() > PATIENCE {
+                return Err(io::Error::from(io::ErrorKind::TimedOut)).doing(what);
+            }
+            thread::sleep(LOOK_AGAIN);
+        }
+        Ok(())
     }
 
-    /// Whether an address is this host's; if not, returns after the next change of routes.
+    /// Whether an address is this host's.
     fn is_local(&mut self, address: IpAddr, what: &str) -> Result<bool, LabError> {
         let mut message = RouteMessage::default();
         message.header.address_family = family(address);
@@ -196,22 +201,20 @@ impl Netlink {
             .attributes
             .push(RouteAttribute::Destination(address.into()));
         self.send(RouteNetlinkMessage::GetRoute(message), 0, what)?;
-        let (mut replied, mut changed) = (false, false);
-        while !(replied && changed) {
+        loop {
             for reply in self.receive(what)? {
-                let is_reply = reply.header.sequence_number == self.sequence;
-                match reply.payload {
-                    NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewRoute(route))
-                        if is_reply && route.header.kind == RouteType::Local =>
-                    {
-                        return Ok(true);
-                    }
-                    _ if is_reply => replied = true,
-                    _ => changed = true,
+                if reply.header.sequence_number != self.sequence {
+                    continue;
                 }
+                return Ok(match reply.payload {
+                    NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewRoute(route)) => {
+                        route.header.kind == RouteType::Local
+                    }
+                    // There is none.
+                    _ => false,
+                });
             }
         }
-        Ok(false)
     }
 
     /// Removes an address that was added like that.
