@@ -10,6 +10,9 @@ use crate::bench::{
     Bench, PATIENCE, SERVICES, add, guarded, in_family, listing, other, set_handles, table_family,
 };
 
+/// Deletes a set of ours, which only starting over beside the table mends.
+const SET_GONE: &str = "flush chain $table masquerading; delete set $table hairpin-connections";
+
 #[test]
 fn rules_and_chains_are_put_back_without_a_row_moving() {
     for edit in [
@@ -92,10 +95,7 @@ fn a_table_that_is_gone_is_made_anew() {
 #[test]
 fn a_set_that_is_gone_is_made_anew_beside_the_rest() {
     guarded(SERVICES, |mut bench| {
-        bench.nft(
-            "flush chain $table masquerading; \
-             delete set $table hairpin-connections",
-        );
+        bench.nft(SET_GONE);
         bench.recover();
         assert_eq!(bench.seen().rebuilds, 1);
         // It serves under other names.
@@ -114,10 +114,7 @@ fn a_set_that_is_gone_is_made_anew_beside_the_rest() {
 #[test]
 fn what_is_left_of_a_former_table_goes_also_if_some_of_it_is_gone() {
     guarded(SERVICES, |mut bench| {
-        bench.nft(
-            "flush chain $table masquerading; \
-             delete set $table hairpin-connections",
-        );
+        bench.nft(SET_GONE);
         bench.recover();
         let former = |bench: &Bench, word: &str, names: &[&str]| {
             let listed = bench.listing();
