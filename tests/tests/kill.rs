@@ -6,12 +6,13 @@ use std::{
     path::Path,
     process::{Command, Output},
     thread,
-    time::{Instant, SystemTime, UNIX_EPOCH},
+    time::Instant,
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
 use e2e::{
     bystander,
+    dice::{self, Dice},
     folder::Folder,
     program::Program,
     requests::{topology, under_requests},
@@ -32,18 +33,6 @@ const SERVICES: u64 = 40;
 const PORT: u16 = 80;
 /// How long it may take until all is in force.
 const SETTLED: Duration = Duration::from_secs(60);
-
-/// xorshift64.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % limit
-    }
-}
 
 /// A Service of both families and its slices, with at least one endpoint of each if it is the one always
 /// served.
@@ -206,12 +195,9 @@ fn churn(topology: &Topology, manifests: &Folder, state: &Folder, dice: &mut Dic
 
 #[test]
 fn killed_at_any_moment_it_goes_on_and_no_request_is_lost() -> Result<()> {
-    let seed = match std::env::var("KPROXY_SEED") {
-        Ok(seed) => seed.parse()?,
-        Err(_) => u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos())?.max(1),
-    };
+    let seed = dice::seed()?;
     println!("KPROXY_SEED={seed}");
-    let mut dice = Dice(seed);
+    let mut dice = Dice::new(seed);
     let (topology, manifests, state) = (topology(PORT)?, Folder::new()?, Folder::new()?);
     manifests.write("node.yaml", NODE)?;
     for number in 0..SERVICES / 2 {

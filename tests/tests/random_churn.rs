@@ -6,13 +6,14 @@ use core::{
     sync::atomic::{AtomicBool, AtomicUsize, Ordering},
     time::Duration,
 };
-use std::{
-    thread,
-    time::{Instant, SystemTime, UNIX_EPOCH},
-};
+use std::{thread, time::Instant};
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
-use e2e::{engine, objects, requests::forget_ended};
+use e2e::{
+    dice::{self, Dice},
+    engine, objects,
+    requests::forget_ended,
+};
 use kproxy::engine::Engine;
 use netns_lab::{Connection, Probe, Topology, Transport, Verdict};
 use smallvec::smallvec;
@@ -29,7 +30,7 @@ const PROTOCOLS: [Protocol; 3] = [Protocol::Tcp, Protocol::Udp, Protocol::Sctp];
 const TRANSPORTS: [Transport; 3] = [Transport::Tcp, Transport::Udp, Transport::Sctp];
 const PODS: [&str; 3] = ["web-1", "web-2", "web-3"];
 /// Services that come and go beside.
-const OTHERS: u16 = 50;
+const OTHERS: u64 = 50;
 const PATIENCE: Duration = Duration::from_secs(10);
 const SHORT: Duration = Duration::from_secs(5);
 const LONG: Duration = Duration::from_secs(180);
@@ -98,27 +99,11 @@ fn topology() -> Result<Topology> {
     Ok(topology)
 }
 
-/// xorshift64.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, limit: u16) -> u16 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        u16::try_from((self.0 >> 11) % u64::from(limit)).unwrap_or_default()
-    }
-
-    fn one_in(&mut self, many: u16) -> bool {
-        self.below(many) == 0
-    }
-
-    fn policy(&mut self) -> TrafficPolicy {
-        if self.one_in(2) {
-            TrafficPolicy::Local
-        } else {
-            TrafficPolicy::Cluster
-        }
+fn policy(dice: &mut Dice) -> TrafficPolicy {
+    if dice.one_in(2) {
+        TrafficPolicy::Local
+    } else {
+        TrafficPolicy::Cluster
     }
 }
 
@@ -137,8 +122,8 @@ fn web(net: Net, dice: &mut Dice) -> Result<[Change; 2]> {
     let pods = [1, 2, 3].map(|number| net.address(1, number));
     let (mut service, mut slice) = parts("web", net.cluster_ip(), &pods)?;
     service.affinity = dice.one_in(3).then_some(60);
-    service.internal_policy = dice.policy();
-    service.external_policy = dice.policy();
+    service.internal_policy = policy(dice);
+    service.external_policy = policy(dice);
     service.load_balancer_ips = smallvec![net.load_balancer()];
     service.external_ips = smallvec![net.external()];
     for port in &mut service.ports {
@@ -155,7 +140,7 @@ fn web(net: Net, dice: &mut Dice) -> Result<[Change; 2]> {
         service.source_ranges.push(net.pod().into());
         service.source_ranges.push(net.address(77, 1).into());
     }
-    let sure = usize::from(dice.below(3));
+    let sure = usize::try_from(dice.below(3))?;
     for (number, endpoint) in slice.endpoints.iter_mut().enumerate() {
         let here = number == sure || dice.one_in(2);
         endpoint.node = Some(if here { NODE } else { "another" }.into());
@@ -165,24 +150,25 @@ fn web(net: Net, dice: &mut Dice) -> Result<[Change; 2]> {
             endpoint.serving = endpoint.ready || dice.one_in(2);
         }
     }
-    let gone = dice.below(6);
-    if usize::from(gone) != sure && gone < 3 {
-        slice.endpoints.remove(gone.into());
+    let gone = usize::try_from(dice.below(6))?;
+    if gone != sure && gone < 3 {
+        slice.endpoints.remove(gone);
     }
     Ok([Change::Service(service), Change::EndpointSlice(slice)])
 }
 
 /// A Service beside, which may also come or go.
 fn other(net: Net, dice: &mut Dice) -> Result<Vec<Change>> {
-    let number = dice.below(OTHERS);
+    let number = u16::try_from(dice.below(OTHERS))?;
     let name = format!("other-{number}");
     let pods = [net.address(1, 4), net.address(1, 5), net.address(1, 6)];
-    let count = usize::from(dice.below(4));
+    let count = usize::try_from(dice.below(4))?;
     let pods = pods.get(..count).unwrap_or_default();
     let (mut service, mut slice) = parts(&name, net.address(97, number), pods)?;
-    service.affinity = dice.one_in(3).then(|| 10 * u32::from(dice.below(5) + 1));
-    service.internal_policy = dice.policy();
-    service.external_policy = dice.policy();
+    let seconds = 10 * u32::try_from(dice.below(5) + 1)?;
+    service.affinity = dice.one_in(3).then_some(seconds);
+    service.internal_policy = policy(dice);
+    service.external_policy = policy(dice);
     if dice.one_in(2) {
         for port in &mut service.ports {
             port.node_port = 31_000 + number;
@@ -324,12 +310,9 @@ fn churn(topology: &Topology, net: Net, dice: &mut Dice, time: Duration) -> Resu
 
 #[test]
 fn no_request_and_no_connection_is_lost_whatever_changes() -> Result<()> {
-    let seed = match std::env::var("KPROXY_SEED") {
-        Ok(seed) => seed.parse()?,
-        Err(_) => u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos())?.max(1),
-    };
+    let seed = dice::seed()?;
     println!("KPROXY_SEED={seed}");
-    let mut dice = Dice(seed);
+    let mut dice = Dice::new(seed);
     let is_long = std::env::var_os("KPROXY_LONG").is_some();
     let time = if is_long { LONG } else { SHORT };
     let topology = topology()?;
