@@ -48,6 +48,17 @@ const PAGES: [(&str, &str, &str); 21] = [
     ("192.168.0.2:10249", "GET", "/healthz"),
     ("[::1]:10249", "GET", "/healthz"),
 ];
+/// What scrapers say they take: Prometheus 2 and 3, browsers, and who says nothing.
+const FORMS: [&str; 5] = [
+    "Accept: application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,\
+     text/plain;version=0.0.4;q=0.5,*/*;q=0.1\r\nAccept-Encoding: gzip",
+    "Accept: application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,\
+     text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,text/plain;version=0.0.4;q=0.2,*/*;q=0.1\r\n\
+     Accept-Encoding: gzip",
+    "Accept: text/html,*/*;q=0.8\r\nAccept-Encoding: br, gzip;q=0.5",
+    "Accept-Encoding: gzip;q=0",
+    "Accept-Encoding: identity",
+];
 /// Addresses at which load balancers, and others, may ask.
 const NODE: [&str; 4] = ["192.168.0.2", "[2001:db8::1]", "127.0.0.1", "[::1]"];
 /// `healthCheckNodePort`s of `takeover/health.yaml`, and one that no Service has.
@@ -141,24 +152,38 @@ fn answers(node: &Namespace) -> Result<BTreeMap<String, String>> {
         .iter()
         .map(|(address, method, path)| ((*address).to_owned(), *method, *path));
     for (address, method, path) in pages.chain(health) {
-        let answer = ask(node, address.parse()?, method, path)?;
+        let answer = ask(node, address.parse()?, method, path, "")?;
         answers.insert(format!("{method} {address}{path}"), answer);
+    }
+    for form in FORMS {
+        let answer = ask(node, "127.0.0.1:10249".parse()?, "GET", "/metrics", form)?;
+        // The numbers are another test's.
+        let is_head = |line: &&str| line.starts_with("HTTP") || line.starts_with("content-");
+        let head: Vec<_> = answer.lines().take_while(is_head).collect();
+        answers.insert(format!("/metrics {form}"), head.join("\n"));
     }
     Ok(answers)
 }
 
 /// Code, the head's lines that say something of the body, and the body; or why there is none.
-fn ask(node: &Namespace, address: SocketAddr, method: &str, path: &str) -> Result<String> {
+fn ask(
+    node: &Namespace,
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &str,
+) -> Result<String> {
+    let end = if headers.is_empty() { "" } else { "\r\n" };
     let request = format!(
-        "{method} {path} HTTP/1.1\r\nHost: node\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+        "{method} {path} HTTP/1.1\r\nHost: node\r\nConnection: close\r\nContent-Length: 0\r\n{headers}{end}\r\n"
     );
     let read = node.run(move || -> std::io::Result<String> {
         let mut stream = TcpStream::connect_timeout(&address, ANSWER)?;
         stream.set_read_timeout(Some(ANSWER))?;
         stream.write_all(request.as_bytes())?;
-        let mut text = String::new();
-        stream.read_to_string(&mut text)?;
-        Ok(text)
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer)?;
+        Ok(String::from_utf8_lossy(&answer).into_owned())
     })?;
     let text = match read {
         Ok(text) => text,
@@ -170,9 +195,17 @@ fn ask(node: &Namespace, address: SocketAddr, method: &str, path: &str) -> Resul
     let mut told: Vec<_> = lines
         .map(str::to_ascii_lowercase)
         .filter(|line| {
-            ["content-type", "x-"]
-                .iter()
-                .any(|name| line.starts_with(name))
+            let told = ["content-type", "content-encoding"];
+            // Of /metrics both have this one only where nobody looks at it.
+            told.iter().any(|name| line.starts_with(name))
+                || line.starts_with("x-") && path != "/metrics"
+        })
+        // How names are written, of which none needs it.
+        .map(|line| {
+            line.split("; escaping=")
+                .next()
+                .unwrap_or_default()
+                .to_owned()
         })
         .collect();
     told.sort();

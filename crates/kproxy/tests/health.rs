@@ -31,7 +31,7 @@ use kproxy::netns::Netns;
 use kproxy::proxy::{Periods, Proxy};
 use loopback::bring_up;
 use nft_batch::Errno;
-use sandbox::{PATIENCE, sandboxed};
+use sandbox::{PATIENCE, sandboxed, service, slice};
 use serde_json::{Value as Json, json};
 use smallvec::smallvec;
 use svc_planner::Config;
@@ -125,6 +125,62 @@ fn the_node_is_waited_for_and_heeded() {
         assert!(number(&metrics.body, "kubeproxy_proxy_healthz_total{code=\"503\"}") >= 2.0);
         assert_eq!(proxy.stop(), 0);
         assert!(ask(HEALTHZ, "/livez").is_err());
+    });
+}
+
+/// Whoever begins where another process ended has nothing to send, and tells what there is all the same; so
+/// does a Service that cannot be served and changes nothing in the kernel.
+#[test]
+fn what_changes_nothing_in_the_kernel_is_told() {
+    sandboxed(|sandbox| {
+        bring_up(&[]);
+        let node = json!({
+            "apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-a"},
+            "status": {"addresses": [{"type": "InternalIP", "address": "192.0.2.1"}]}
+        });
+        let mut web = service("web", "10.96.0.1");
+        web["spec"]["internalTrafficPolicy"] = json!("Local");
+        web["metadata"]["creationTimestamp"] = json!("2020-01-01T00:00:00Z");
+        let rival = |number: u8| {
+            let mut rival = service(&format!("rival-{number}"), "10.96.0.1");
+            rival["metadata"]["creationTimestamp"] = json!("2030-01-01T00:00:00Z");
+            rival
+        };
+        let objects = [node, web, slice("web", &["10.1.0.1"]), rival(0)];
+        sandbox.write_json("all.json", &objects);
+        let pages = [
+            "--node-name=node-a",
+            "--healthz-bind-address",
+            HEALTHZ,
+            "--metrics-bind-address",
+            METRICS,
+        ];
+        let told = || {
+            let page = ask(METRICS, "/metrics").unwrap().body;
+            [
+                "kproxy_services{ip_family=\"IPv4\"}",
+                "kproxy_endpoints{ip_family=\"IPv4\"}",
+                "kubeproxy_sync_proxy_rules_no_local_endpoints_total\
+                 {ip_family=\"IPv4\",traffic_policy=\"internal\"}",
+                "kproxy_service_ports_not_served{ip_family=\"IPv4\",reason=\"AddressTaken\"}",
+                "kubeproxy_sync_full_proxy_rules_duration_seconds_count{ip_family=\"IPv4\"}",
+                "kubeproxy_sync_full_proxy_rules_duration_seconds_count{ip_family=\"IPv6\"}",
+            ]
+            .map(|name| number(&page, name))
+        };
+        for start in ["first", "second"] {
+            let proxy = sandbox.run_node(&pages);
+            until(|| ask(HEALTHZ, "/readyz").is_ok_and(|it| it.code == 200));
+            // Ready comes first, by some microseconds.
+            until(|| told() == [2.0, 1.0, 1.0, 1.0, 1.0, 1.0]);
+            if start == "second" {
+                sandbox.write_json("more.json", &[rival(1)]);
+                until(|| told()[3] >= 2.0);
+                std::fs::remove_file(sandbox.path("more.json")).unwrap();
+                until(|| told()[3] < 2.0);
+            }
+            assert_eq!(proxy.stop(), 0);
+        }
     });
 }
 

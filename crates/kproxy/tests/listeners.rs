@@ -97,6 +97,50 @@ fn all_addresses_and_a_port_that_is_taken() {
     });
 }
 
+/// Connections that say nothing, or half of something, keep neither balancers nor probes from being
+/// answered, however many there are.
+#[test]
+fn a_crowd_that_says_nothing_keeps_nobody_waiting() {
+    /// More than are kept of a port.
+    const CROWD: usize = 600;
+    sandboxed(|sandbox| {
+        bring_up(&[NODE[0], NODE[1]]);
+        sandbox.write_json("all.json", &[node(&NODE), balanced(32000)]);
+        let pages = [
+            "--healthz-bind-address=0.0.0.0:10256",
+            "--metrics-bind-address=127.0.0.1:10249",
+        ];
+        let _proxy = run(&sandbox, &pages);
+        until(|| ask(at(NODE[0], 32000)).is_ok());
+        for address in [
+            at(NODE[0], 32000),
+            at("127.0.0.1", 10256),
+            at("127.0.0.1", 10249),
+        ] {
+            // Somebody polite, who keeps the connection.
+            let mut kept = connect(address);
+            let mut crowd = Vec::new();
+            for number in 0..CROWD {
+                let mut silent = connect(address);
+                if number % 2 == 0 {
+                    silent.write_all(b"GET /livez HTTP/1.1\r\nHo").unwrap();
+                }
+                crowd.push(silent);
+            }
+            let mut fresh = connect(address);
+            fresh
+                .write_all(b"GET /healthz HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n")
+                .unwrap();
+            let mut answer = String::new();
+            fresh.read_to_string(&mut answer).unwrap();
+            assert!(answer.starts_with("HTTP/1.1 "), "{address}: {answer}");
+            // The oldest went.
+            let end = kept.read(&mut [0; 8]);
+            assert!(matches!(end, Ok(0) | Err(_)), "{address}: {end:?}");
+        }
+    });
+}
+
 #[test]
 fn node_ports_at_loopback_addresses_are_proxied() {
     sandboxed(|sandbox| {

@@ -83,10 +83,7 @@ fn promtool_finds_nothing_else_to_say() {
 #[test]
 fn both_forms_tell_the_same() {
     let plain = scrape("");
-    let open = ask(
-        "/metrics",
-        "application/openmetrics-text;version=1.0.0,text/plain;q=0.5",
-    );
+    let open = ask("/metrics", "application/openmetrics-text;version=1.0.0");
     assert!(open.ends_with("# EOF\n"));
     // Only their counters are named in another way.
     let names = |text: &str| -> BTreeSet<String> {

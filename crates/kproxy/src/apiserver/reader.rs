@@ -120,7 +120,8 @@ impl ApiReader {
         let _context = self.runtime.enter();
         let stop = Readable::new(stop)?;
         let mut progress = Progress::new(self.board.clone());
-        let mut tick = tokio::time::interval(PROGRESS);
+        // What is quick is told when it is done.
+        let mut tick = tokio::time::interval_at((Instant::now() + PROGRESS).into(), PROGRESS);
         let (watches, outbox) = (&mut self.watches, &self.outbox);
         let loaded = self.runtime.block_on(poll_fn(|context| {
             poll(watches, context);

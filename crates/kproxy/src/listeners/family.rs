@@ -9,16 +9,16 @@ use svc_planner::listeners::{HealthCheck, ListenOn, ListenerChanges, LocalhostPo
 use svc_planner::object::{ObjectName, Uid};
 use svc_planner::plan::Family;
 
+use super::connections::Most;
 use super::health::Answers;
+use super::http;
 use super::localhost::NodePort;
 use super::socket::Wildcard;
 use super::task::{Context, Failure, Plan, Task};
 
-/// Most connections at a time of balancers to one listener; they ask one question each.
-const MOST_CHECKS: usize = 64;
 /// Most connections at a time to one node port at a loopback address: each takes two file
 /// descriptors.
-const MOST_CONNECTIONS: usize = 4096;
+const MOST_CONNECTIONS: Most = Most::Wait(4096);
 
 /// See the module.
 #[derive(Debug)]
@@ -171,7 +171,7 @@ impl Health {
                 address: SocketAddr::new(*address, self.port),
                 wildcard: Wildcard::Family,
                 what: self.answers.what(),
-                most: MOST_CHECKS,
+                most: http::MOST,
                 context: Arc::clone(context),
                 failure: Failure::HealthCheck(self.answers.service().clone(), self.uid),
                 failures: |counters| &counters.health_bind_failures,

@@ -9,6 +9,7 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
+use http_body_util::Full;
 use hyper::Response;
 use hyper::header::ACCEPT;
 use hyper::server::conn::http1;
@@ -16,13 +17,16 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 
+use super::connections::Most;
+use super::gzip;
 use super::socket::Wildcard;
 use super::task::{Context, Failure, Plan, Task};
 
-/// A client that says nothing for so long is hung up on.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// Most connections at a time to a site.
-const MOST_CONNECTIONS: usize = 64;
+/// A client that says nothing for so long is hung up on. Longer than any balancer's time between two
+/// questions: whoever keeps a connection for the next one must not find it closing just then.
+const PATIENCE: Duration = Duration::from_secs(330);
+/// Most connections at a time to a site, or for a Service's health checks.
+pub(super) const MOST: Most = Most::HangUp(256);
 
 /// Answers to questions, given on the listeners' thread: they must not wait for anything, but may
 /// promise to answer later.
@@ -87,7 +91,7 @@ impl Site {
             address: self.address,
             wildcard: Wildcard::Both,
             what: self.what.to_owned(),
-            most: MOST_CONNECTIONS,
+            most: MOST,
             context: Arc::clone(context),
             failure: Failure::Site(self.event),
             failures: |counters| &counters.site_bind_failures,
@@ -115,11 +119,13 @@ pub(super) async fn serve(connection: TcpStream, answer: impl Fn(&Ask<'_>) -> Re
             accept: accept.and_then(|it| it.to_str().ok()).unwrap_or_default(),
             is_local,
         });
-        async {
-            Ok::<_, Infallible>(match reply {
+        let is_packed = gzip::is_wanted(request.headers());
+        async move {
+            let response = match reply {
                 Reply::Now(response) => response,
                 Reply::Later(response) => response.await,
-            })
+            };
+            Ok::<_, Infallible>(gzip::packed(response, is_packed).map(Full::new))
         }
     });
     let served = http1::Builder::new()

@@ -12,8 +12,10 @@
 //! counted, and tried again every few seconds and after each change; no other port waits for it.
 
 mod affinity;
+mod connections;
 mod counters;
 mod family;
+mod gzip;
 mod health;
 mod http;
 mod localhost;

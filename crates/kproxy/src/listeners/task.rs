@@ -11,9 +11,10 @@ use std::sync::{Arc, OnceLock};
 use svc_planner::object::{ObjectName, Uid};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinHandle;
 use tokio::time;
 
+use super::connections::{Connections, Most};
 use super::counters::{Counters, count};
 use super::socket::Wildcard;
 use super::{Healthy, socket};
@@ -115,8 +116,8 @@ pub(super) struct Plan {
     pub(super) wildcard: Wildcard,
     /// For logs.
     pub(super) what: String,
-    /// Most connections at a time; more wait.
-    pub(super) most: usize,
+    /// Most connections at a time.
+    pub(super) most: Most,
     pub(super) context: Arc<Context>,
     /// What is told of failures.
     pub(super) failure: Failure,
@@ -160,20 +161,14 @@ impl Plan {
 
 async fn accept<S: Future<Output = ()> + Send + 'static>(
     listener: &TcpListener,
-    most: usize,
+    most: Most,
     serve: impl Fn(TcpStream) -> S,
 ) {
-    let mut connections = JoinSet::new();
+    let mut connections = Connections::new(most);
     loop {
-        while connections.try_join_next().is_some() {}
-        if connections.len() >= most {
-            connections.join_next().await;
-            continue;
-        }
+        connections.room().await;
         match listener.accept().await {
-            Ok((connection, _)) => {
-                connections.spawn(serve(connection));
-            }
+            Ok((connection, _)) => connections.add(serve(connection)).await,
             Err(error) => {
                 tracing::warn!("accept: {error}");
                 time::sleep(EXHAUSTED).await;

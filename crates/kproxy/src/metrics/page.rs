@@ -88,10 +88,12 @@ fn healthz(query: &str) -> String {
     answer.to_owned()
 }
 
-/// In the form that is asked for: OpenMetrics if the client prefers it, else Prometheus' own.
+/// In Prometheus' own form, as kube-proxy: to a Prometheus too, which ranks OpenMetrics higher. There
+/// `le="1"` is `le="1.0"`, so series of a node would change their names with its proxy. Whoever takes
+/// nothing else gets it.
 fn metrics(registry: &Registry, ask: &Ask<'_>) -> Response<String> {
     let mut body = String::new();
-    let (kind, encoded) = if prefers_open_metrics(ask.accept) {
+    let (kind, encoded) = if insists_on_open_metrics(ask.accept) {
         (OPEN_METRICS, text::encode(&mut body, registry))
     } else {
         let encoded = prometheus_text::encode(&mut body, registry);
@@ -103,38 +105,28 @@ fn metrics(registry: &Registry, ask: &Ask<'_>) -> Response<String> {
     }
 }
 
-/// Whether an `Accept` header ranks OpenMetrics above plain text. Without a header, or of equal rank,
-/// plain text it is.
-fn prefers_open_metrics(accept: &str) -> bool {
-    let mut ranks = [0.0_f32; 2];
+/// Whether an `Accept` header admits OpenMetrics and no plain text.
+fn insists_on_open_metrics(accept: &str) -> bool {
+    let mut insists = false;
     for range in accept.split(',') {
         let mut parameters = range.split(';').map(str::trim);
-        let rank = match parameters.next().unwrap_or_default() {
-            "application/openmetrics-text" => 0,
-            "text/plain" | "text/*" | "*/*" => 1,
-            _ => continue,
-        };
-        let mut quality = 1.0;
+        let kind = parameters.next().unwrap_or_default();
         let mut known = true;
-        for parameter in parameters {
-            match parameter
-                .split_once('=')
-                .map(|(name, value)| (name.trim(), value.trim()))
-            {
-                Some(("q", value)) => quality = value.parse().unwrap_or(0.0),
-                Some(("version", version)) if rank == 0 => {
-                    known = matches!(version, "1.0.0" | "0.0.1");
-                }
-                Some(("version", version)) => known = version == "0.0.4",
-                _ => {}
-            }
+        for (name, value) in parameters.filter_map(|parameter| parameter.split_once('=')) {
+            known &= match (name.trim(), value.trim()) {
+                ("q", value) => value.parse::<f32>().is_ok_and(|quality| quality > 0.0),
+                ("version", version) => matches!(version, "1.0.0" | "0.0.1"),
+                _ => true,
+            };
         }
-        if known && let Some(best) = ranks.get_mut(rank) {
-            *best = best.max(quality);
+        match kind {
+            "application/openmetrics-text" => insists |= known,
+            // Whichever version: the one that there is will do.
+            "text/plain" | "text/*" | "*/*" => return false,
+            _ => {}
         }
     }
-    let [open_metrics, plain] = ranks;
-    open_metrics > plain
+    insists
 }
 
 /// Service level indicators: kube-proxy has one check, which always succeeds, and is counted when it is
@@ -181,27 +173,26 @@ mod tests {
             ("", false),
             ("*/*", false),
             ("text/plain", false),
-            (
-                "text/plain;version=0.0.4;q=0.9,application/openmetrics-text;q=0.8",
-                false,
-            ),
             ("application/openmetrics-text", true),
+            ("application/openmetrics-text; version=1.0.0; q=0.5", true),
             ("application/openmetrics-text; version=9.0.0", false),
+            ("application/openmetrics-text; q=0", false),
+            ("text/html, application/openmetrics-text", true),
             // Prometheus 2 and 3.
             (
                 "application/openmetrics-text;version=1.0.0,\
                  application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
-                true,
+                false,
             ),
             (
                 "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,\
                  text/plain;version=1.0.0;escaping=allow-utf-8;q=0.3,text/plain;version=0.0.4;q=0.2,\
                  */*;q=0.1",
-                true,
+                false,
             ),
             ("application/vnd.google.protobuf;q=0.9, text/plain", false),
         ] {
-            assert_eq!(prefers_open_metrics(accept), expected, "{accept}");
+            assert_eq!(insists_on_open_metrics(accept), expected, "{accept}");
         }
     }
 }

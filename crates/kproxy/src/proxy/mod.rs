@@ -9,6 +9,7 @@
 //! there is a change, and never keeps the other from being programmed.
 
 mod complaints;
+mod fault;
 mod history;
 mod pace;
 mod status;
@@ -25,11 +26,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use nft_batch::{Socket, Transport};
+use svc_planner::Planner;
 use svc_planner::mailbox::{Receiver, Wake};
 use svc_planner::object::Change;
 use svc_planner::plan::{Family, Transaction};
 
 use self::complaints::Complaints;
+use self::fault::Fault;
 use self::pace::{Backoff, Gate};
 use self::window::Clerk;
 use crate::engine::{Applied, Engine, EngineError, Headroom, Saver, Turn, Wait};
@@ -79,6 +82,7 @@ const REMINDER: Duration = Duration::from_secs(60);
 struct Lane {
     family: Family,
     backoff: Backoff,
+    fault: Fault,
     /// Its table held all that was wanted once.
     programmed: bool,
     /// It has nothing more to send in this round.
@@ -101,6 +105,7 @@ impl<T: Transport> Proxy<T> {
             .map(|family| Lane {
                 family,
                 backoff: Backoff::new(periods),
+                fault: Fault::default(),
                 programmed: false,
                 done: false,
                 busy: false,
@@ -297,18 +302,22 @@ impl<T: Transport> Proxy<T> {
         while self.round(&mut on_applied) {}
         let end = self.engine.clock().now();
         let changed = core::mem::take(&mut self.changed);
-        if self.lanes.iter().any(|lane| lane.busy) {
-            // What is tidied up later keeps no change waiting.
-            if changed {
-                self.gate.close(end);
-            }
+        let busy = self.lanes.iter().any(|lane| lane.busy);
+        // What is tidied up later keeps no change waiting.
+        if busy && changed {
+            self.gate.close(end);
+        }
+        for lane in self.lanes.iter().filter(|lane| lane.busy) {
+            let (spent, full) = (lane.spent, lane.full);
+            self.metrics
+                .synced(lane.family, SyncOutcome { spent, full });
+        }
+        // A Service that cannot be served changes nothing in the kernel.
+        if busy || changed {
             let complaints = &mut self.complaints;
             complaints.look(&self.engine, &self.history);
             self.board.not_served(|family| complaints.count(family));
-            for lane in self.lanes.iter().filter(|lane| lane.busy) {
-                let (spent, full) = (lane.spent, lane.full);
-                self.metrics
-                    .synced(lane.family, SyncOutcome { spent, full });
+            for lane in &self.lanes {
                 if let Some(planner) = self.engine.planner(lane.family) {
                     self.metrics.planned(lane.family, planner);
                 }
@@ -349,7 +358,11 @@ impl<T: Transport> Proxy<T> {
                     // While it is left alone, nothing says that it is as it should be.
                     if !self.engine.is_left_alone(lane.family) {
                         self.board.success(lane.family, now);
+                        lane.fault.succeeded(lane.family, now);
                         if !core::mem::replace(&mut lane.programmed, true) {
+                            // A sync even if the kernel held all of it already, from another process.
+                            lane.busy = true;
+                            tell_first(lane, self.engine.planner(lane.family));
                             self.programmed.tell(lane.family);
                         }
                         self.metrics.succeeded(lane.family);
@@ -369,11 +382,7 @@ impl<T: Transport> Proxy<T> {
                     if tally.not_tidied == before.not_tidied {
                         self.metrics.failed(lane.family);
                     }
-                    tracing::error!(
-                        "{}: {error}; next try in {:.1} s",
-                        lane.family,
-                        pause.as_secs_f64()
-                    );
+                    lane.fault.failed(lane.family, &error, pause, now);
                 }
             }
         }
@@ -387,6 +396,21 @@ impl<T: Transport> Proxy<T> {
     pub fn finish(mut self) -> Result<(), EngineError> {
         self.saver.finish(&mut self.engine)
     }
+}
+
+/// Says that a family serves from now on.
+fn tell_first(lane: &Lane, planner: Option<&Planner>) {
+    let Some(totals) = planner.map(Planner::totals) else {
+        return;
+    };
+    tracing::info!(
+        "{}: in force: {} Services, {} ports, {} endpoints; programmed in {:.3} s",
+        lane.family,
+        totals.services,
+        totals.ports,
+        totals.endpoints,
+        lane.spent.as_secs_f64()
+    );
 }
 
 impl Programmed {
