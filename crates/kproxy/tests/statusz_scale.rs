@@ -113,6 +113,7 @@ fn a_hundred_thousand_services_are_shown_a_page_at_a_time() {
             sync: proxy.metrics(),
             history: proxy.history(),
             window: proxy.window(),
+            api: None,
             node: "node-a".into(),
         };
         listeners.serve(Pages {

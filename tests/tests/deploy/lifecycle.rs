@@ -164,6 +164,7 @@ fn lose_the_api_server(stage: &mut Stage<'_>) -> Result<()> {
     let after = stage.generation()?;
     ensure!(before == after, "{} transactions meanwhile", after - before);
     ensure!(stage.is_ready()?, "not ready for want of an API server");
+    ensure!(status_page(stage)?.contains("what was received stays in force"));
     control.start_etcd()?;
     // Until it is ready, it may not have read its own roles, and refuses whoever asks.
     let from = stage.asked()?.len();
@@ -171,7 +172,19 @@ fn lose_the_api_server(stage: &mut Stage<'_>) -> Result<()> {
     stage.unready = from..stage.asked()?.len();
     stage.apply(&edited())?;
     stage.expect(&EDITED)?;
+    // Watches of what did not change come when their pauses are over.
+    stage.until("all is watched again", |stage| {
+        Ok(status_page(stage)?.contains(">watching<"))
+    })?;
     echo(&mut connections)
+}
+
+fn status_page(stage: &Stage<'_>) -> Result<String> {
+    let page = HttpProbe {
+        path: "/statusz".to_owned(),
+        port: 10249,
+    };
+    page.fetch(&stage.world.node().handle())
 }
 
 /// What kproxy has not seen is no longer in etcd: its watches are answered 410 Gone, and it lists

@@ -61,7 +61,7 @@ impl ApiBoard {
         self.lock().iter().all(is)
     }
 
-    pub(super) fn add(&self, kind: Kind) {
+    pub(crate) fn add(&self, kind: Kind) {
         self.lock().push(WatchStatus {
             kind,
             synced: false,
@@ -77,7 +77,7 @@ impl ApiBoard {
         });
     }
 
-    pub(super) fn update(&self, kind: Kind, update: impl FnOnce(&mut WatchStatus)) {
+    pub(crate) fn update(&self, kind: Kind, update: impl FnOnce(&mut WatchStatus)) {
         if let Some(status) = self.lock().iter_mut().find(|it| it.kind == kind) {
             update(status);
         }

@@ -25,6 +25,7 @@ use super::resource::{Resource, encoded};
 use super::store::Store;
 use super::transfer::{Transfer, TransferError};
 use super::{Client, ClientError, Refusal};
+use crate::logging::Repeats;
 
 /// A server without streaming lists that has not heard of our version so often will not: what it has
 /// is taken, though it may be older.
@@ -52,6 +53,8 @@ pub(super) struct Reflector {
     /// It may cut a list into pages.
     paged: bool,
     backoff: Backoff,
+    /// What the log says of failures.
+    repeats: Repeats,
     random: Random,
 }
 
@@ -130,6 +133,7 @@ impl Reflector {
             protobuf: true,
             paged: true,
             backoff: Backoff::new(pace.backoff),
+            repeats: Repeats::default(),
             random: Random::default(),
         }
     }
@@ -255,14 +259,18 @@ impl Reflector {
     /// Notes a failure; how long to wait.
     fn fail(&mut self, failure: &Failure) -> Duration {
         let pause = self.backoff.fail(Instant::now());
-        tracing::warn!(
-            "{}: {failure}; next try in {:.1} s",
-            self.resource.kind,
-            pause.as_secs_f64()
-        );
+        let (kind, next) = (self.resource.kind, pause.as_secs_f64());
+        let reason = failure.to_string();
+        match self.repeats.failed(&reason) {
+            Some(1) => tracing::warn!("{kind}: {reason}; next try in {next:.1} s"),
+            Some(tries) => {
+                tracing::warn!("{kind}: failed {tries} times: {reason}; next try in {next:.1} s");
+            }
+            None => tracing::debug!("{kind}: {reason}; next try in {next:.1} s"),
+        }
         self.store.board().update(self.resource.kind, |it| {
             it.errors += 1;
-            it.last_error = Some(failure.to_string());
+            it.last_error = Some(reason);
         });
         pause
     }
@@ -332,7 +340,8 @@ impl Reflector {
                         && expected == Expectation::Unknown
                         && Instant::now() < deadline =>
                 {
-                    expected = Expectation::of(&self.version, &self.newest().await?);
+                    let newest = self.newest().await?;
+                    expected = Expectation::of(&self.version, &newest);
                     continue;
                 }
                 more => more?,
@@ -404,7 +413,7 @@ impl Reflector {
     }
 
     /// The newest version of the kind that the server knows, if it knows ours.
-    async fn newest(&self) -> Result<String, Failure> {
+    async fn newest(&mut self) -> Result<String, Failure> {
         let from = self.from();
         let uri = self.resource.nothing(&[
             ("resourceVersion", from.as_str()),
@@ -435,7 +444,7 @@ impl Reflector {
         ])
     }
 
-    async fn transfer(&self, uri: &str, form: Form) -> Result<Transfer, TransferError> {
+    async fn transfer(&mut self, uri: &str, form: Form) -> Result<Transfer, TransferError> {
         let accept = if self.protobuf {
             self.client.accept()
         } else {
@@ -444,6 +453,12 @@ impl Reflector {
         let kind = self.resource.kind;
         let transfer =
             Transfer::begin(&self.client, kind, form, uri, &accept, self.pace.silence).await?;
+        if let Some((tries, since)) = self.repeats.over() {
+            let seconds = since.as_secs_f64();
+            tracing::info!(
+                "{kind}: the server answers again; {tries} tries had failed, the first {seconds:.1} s ago"
+            );
+        }
         self.store.board().update(kind, |it| {
             it.last_error = None;
             it.absent = false;

@@ -10,9 +10,11 @@
 mod filter;
 mod json;
 mod progress;
+mod repeats;
 mod text;
 
 pub use progress::Progress;
+pub use repeats::Repeats;
 
 use core::cell::RefCell;
 use core::fmt::{self, Write as _};

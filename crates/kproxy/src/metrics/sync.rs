@@ -190,6 +190,12 @@ impl SyncMetrics {
         self.tables.publish_clients(fill);
     }
 
+    /// When this process began to count.
+    #[must_use]
+    pub fn started(&self) -> SystemTime {
+        UNIX_EPOCH + Duration::from_nanos(self.started)
+    }
+
     /// What is planned, as of the last sync.
     #[must_use]
     pub const fn tables(&self) -> &Tables {

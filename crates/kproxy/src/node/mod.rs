@@ -135,6 +135,7 @@ fn work(settings: &Settings, leftovers: Option<&Remover>, stop: &Stop) -> Result
         sync: proxy.metrics(),
         history: proxy.history(),
         window: proxy.window(),
+        api: sources.api.as_ref().map(|(_, board)| board.clone()),
         node: settings.node.name.as_str().into(),
     };
     settings.sites.open(&listeners, sources, status);

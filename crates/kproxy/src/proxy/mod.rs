@@ -358,7 +358,7 @@ impl<T: Transport> Proxy<T> {
                     // While it is left alone, nothing says that it is as it should be.
                     if !self.engine.is_left_alone(lane.family) {
                         self.board.success(lane.family, now);
-                        lane.fault.succeeded(lane.family, now);
+                        lane.fault.succeeded(lane.family);
                         if !core::mem::replace(&mut lane.programmed, true) {
                             // A sync even if the kernel held all of it already, from another process.
                             lane.busy = true;
@@ -382,7 +382,7 @@ impl<T: Transport> Proxy<T> {
                     if tally.not_tidied == before.not_tidied {
                         self.metrics.failed(lane.family);
                     }
-                    lane.fault.failed(lane.family, &error, pause, now);
+                    lane.fault.failed(lane.family, &error, pause);
                 }
             }
         }

@@ -6,6 +6,7 @@
 //!
 //! Names come from the API and are hostile until `Escaped`.
 
+mod api_server;
 mod chart;
 mod html;
 mod overview;
@@ -25,6 +26,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use self::query::Query;
+use crate::apiserver::ApiBoard;
 use crate::health::{Health, not_found, response};
 use crate::listeners::{Ask, Pages, Reply};
 use crate::metrics::SyncMetrics;
@@ -59,6 +61,8 @@ pub struct Sources {
     pub history: History,
     /// What is planned.
     pub window: Window,
+    /// Watches of the API server; `None` where objects come from a folder.
+    pub api: Option<ApiBoard>,
     /// Name of the own Node.
     pub node: Box<str>,
 }

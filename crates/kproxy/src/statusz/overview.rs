@@ -4,7 +4,7 @@ use svc_planner::SetFill;
 use svc_planner::plan::Family;
 
 use super::html::{Ago, Escaped, Grouped, Page, Took};
-use super::{Sources, chart};
+use super::{Sources, api_server, chart};
 use crate::health::family_label;
 use crate::metrics::Table;
 use crate::proxy::{FamilyStatus, Past, Status};
@@ -16,6 +16,9 @@ pub(super) fn page(sources: &Sources) -> String {
     let past = sources.history.read();
     page.add(format_args!("<div class=\"cards\">"));
     node(&mut page, sources, &status);
+    if let Some(board) = &sources.api {
+        api_server::card(&mut page, &board.snapshot());
+    }
     for family in &status.families {
         let table = tables.iter().find(|(it, _)| *it == family.family);
         self::family(&mut page, sources, family, table.map(|(_, table)| table));
@@ -38,9 +41,10 @@ fn node(page: &mut Page, sources: &Sources, status: &Status) {
     page.add(format_args!(
         "<section class=\"card\"><h2>Node</h2><span class=\"{class}\">{word}</span><dl>\
          <dt>Changes that wait</dt><dd>{} Services, {} slices</dd>\
-         <dt>Release</dt><dd>{}</dd></dl>",
+         <dt>Started</dt><dd>{}</dd><dt>Release</dt><dd>{}</dd></dl>",
         Grouped(services),
         Grouped(slices),
+        Ago::since(sources.sync.started()),
         env!("CARGO_PKG_VERSION")
     ));
     for left in sources.health.leftovers().read() {
@@ -222,14 +226,23 @@ fn fill(page: &mut Page, set: Option<&SetFill>, clients: Option<(u32, u32)>) {
             |number| Grouped(number.into()).to_string(),
         )
     };
+    let part = |of: Option<u32>| {
+        let both = rows.zip(of.filter(|of| *of > 0));
+        both.map(|(rows, of)| f64::from(rows) / f64::from(of))
+    };
+    // A set without room is replaced by a bigger one, up to its limit.
+    let limit = set.and_then(|set| set.limit).or(room);
+    let is_full = part(limit).is_some_and(|part| part > 0.9);
+    let part = part(room);
     page.add(format_args!(
-        "<td class=\"num\">{}<td class=\"num wide soft\">{}<td class=\"wide\">",
+        "<td class=\"num{}\">{}<td class=\"num wide soft\">{}<td class=\"wide\">",
+        // The bars do not fit on a phone.
+        if is_full { " bad" } else { "" },
         number(rows),
         number(room)
     ));
-    if let (Some(rows), Some(room)) = (rows, room.filter(|room| *room > 0)) {
-        let part = f64::from(rows) / f64::from(room);
-        let full = if part > 0.9 { " class=\"full\"" } else { "" };
+    if let Some(part) = part {
+        let full = if is_full { " class=\"full\"" } else { "" };
         let percent = (part * 100.0).clamp(0.0, 100.0);
         page.add(format_args!(
             "<div class=\"bar\" title=\"{percent:.1} %\"><i{full} style=\"width:{percent:.1}%\"></i></div>"
