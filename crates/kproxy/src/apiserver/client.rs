@@ -242,9 +242,15 @@ impl Client {
         if let Some(link) = link.as_ref().filter(|link| !link.is_outdated()) {
             return Ok(Arc::clone(link));
         }
-        let made = Arc::new(Link::make(&self.0.options, &self.0.facts).await?);
-        *link = Some(Arc::clone(&made));
-        Ok(made)
+        match (Link::make(&self.0.options, &self.0.facts).await, &*link) {
+            (Ok(made), _) => Ok(Arc::clone(link.insert(Arc::new(made)))),
+            // Files that are being written, or taken away, are no reason to do without.
+            (Err(error), Some(old)) => {
+                tracing::warn!("{error}; what was read before stays in use");
+                Ok(Arc::clone(old))
+            }
+            (Err(error), None) => Err(error),
+        }
     }
 
     /// Has the next request make a new link, if nobody did before.

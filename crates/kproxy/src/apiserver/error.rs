@@ -36,7 +36,7 @@ pub enum ClientError {
     #[error("credentials: {0}")]
     Credentials(BoxError),
     /// A proxy that is not supported.
-    #[error("proxy {0}: only http:// proxies are supported")]
+    #[error("proxy {0}: only http://, https:// and socks5:// proxies are supported")]
     Proxy(String),
     /// No connection, or it broke.
     #[error("{host}: {error}")]

@@ -1,7 +1,7 @@
 //! A way to the server: connections, TLS, and who we say we are.
 //!
-//! kubeconfig, in-cluster environment, tokens and exec plugins are kube-client's. What a link was
-//! made of is remembered: when one of its files changes, the next request makes a new one.
+//! Credentials in requests and exec plugins are kube-client's. What a link was made of is remembered:
+//! when one of its files changes, the next request makes a new one.
 
 use core::time::Duration;
 use std::fs;
@@ -11,26 +11,30 @@ use std::time::Instant;
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
+use hyper::header::ACCEPT_ENCODING;
 use hyper::rt::{Read, Write};
 use hyper::{Request, Response, Uri};
+use hyper_rustls::builderstates::WantsSchemes;
 use hyper_rustls::{FixedServerNameResolver, HttpsConnectorBuilder};
 use hyper_util::client::legacy;
-use hyper_util::client::legacy::connect::proxy::Tunnel;
+use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
 use hyper_util::client::legacy::connect::{Connection, HttpConnector};
+use hyper_util::client::proxy::matcher::Intercept;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube_client::Config;
 use kube_client::client::{AuthError, ConfigExt as _};
-use kube_client::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
+use kube_client::config::ExecConfig;
 use tower::util::{BoxCloneService, ServiceExt as _};
 use tower::{Service, ServiceBuilder};
 
 use super::error::BoxError;
 use super::facts::RequestFacts;
+use super::kubeconfig::Settings;
 use super::{ClientError, ConnectionOptions};
 use crate::manifest::FileKey;
 
 /// How long a connection may take to come about.
-const CONNECT: Duration = Duration::from_secs(30);
+pub(super) const CONNECT: Duration = Duration::from_secs(30);
 /// HTTP/2: after so much silence the server is asked whether it is still there
 /// (apimachinery/pkg/util/net: `readIdleTimeoutSeconds`).
 const ASK_AFTER: Duration = Duration::from_secs(30);
@@ -51,6 +55,8 @@ pub(super) struct Link {
     host: String,
     /// Credentials come from a program that somebody would not want to be run all the time.
     plugin: bool,
+    /// Answers may be compressed.
+    compresses: bool,
     made: Instant,
     files: Files,
 }
@@ -65,15 +71,18 @@ impl Link {
         facts: &RequestFacts,
     ) -> Result<Self, ClientError> {
         let files = Files::of(options);
-        let config = load(options).await?;
-        let files = files.and(&config.auth_info);
+        let settings = Settings::load(options)?;
+        let files = files.and(&settings.files);
+        let config = &settings.config;
+        let compresses = !config.disable_compression;
         let plugin = config.auth_info.exec.is_some();
         let host = authority(&config.cluster_url);
+        let exec = config.auth_info.exec.clone();
         let made = Instant::now();
         let facts = facts.clone();
         // Plugins are run here, and may take their time.
         let connected = tokio::task::spawn_blocking(move || {
-            let made = connect(&config);
+            let made = connect(&settings);
             if plugin {
                 facts.plugin_told(&made);
             }
@@ -81,11 +90,13 @@ impl Link {
         });
         let service = connected
             .await
-            .map_err(|error| ClientError::Credentials(error.into()))??;
+            .map_err(|error| ClientError::Credentials(error.into()))?
+            .map_err(|error| with_hint(error, exec))?;
         Ok(Self {
             service: Mutex::new(service),
             host,
             plugin,
+            compresses,
             made,
             files,
         })
@@ -99,8 +110,11 @@ impl Link {
     /// Sends a request; its URI is a path.
     pub(super) async fn send(
         &self,
-        request: Request<Full<Bytes>>,
+        mut request: Request<Full<Bytes>>,
     ) -> Result<Response<Incoming>, BoxError> {
+        if !self.compresses {
+            request.headers_mut().remove(ACCEPT_ENCODING);
+        }
         let service = self
             .service
             .lock()
@@ -119,6 +133,21 @@ impl Link {
     pub(super) fn may_be_replaced(&self) -> bool {
         !self.plugin || self.made.elapsed() >= Duration::from_secs(60)
     }
+}
+
+/// Names the program of an exec plugin that is not there, and says how to come by it.
+fn with_hint(error: ClientError, exec: Option<ExecConfig>) -> ClientError {
+    let ClientError::Credentials(error) = error else {
+        return error;
+    };
+    ClientError::Credentials(match (error.downcast_ref(), exec) {
+        (Some(kube_client::Error::Auth(AuthError::AuthExecStart(error))), Some(exec)) => {
+            let hint = exec.install_hint.map(|hint| format!("; {hint}"));
+            let (command, hint) = (exec.command.unwrap_or_default(), hint.unwrap_or_default());
+            format!("exec plugin {command}: {error}{hint}").into()
+        }
+        _ => error,
+    })
 }
 
 impl core::fmt::Debug for Link {
@@ -147,69 +176,6 @@ impl RequestFacts {
     }
 }
 
-impl ConnectionOptions {
-    /// Whether there is a configuration that can be read; connects to nothing, runs nothing.
-    ///
-    /// # Errors
-    /// [`ClientError`]: of the kubeconfig, of `master`, or for want of a Pod's environment.
-    pub fn check(&self) -> Result<(), ClientError> {
-        if let Some(url) = &self.master {
-            master(url)?;
-        }
-        match (&self.kubeconfig, &self.master) {
-            (Some(path), _) => read(path).map(|_| ()),
-            (None, Some(_)) => Ok(()),
-            (None, None) => incluster().map(|_| ()),
-        }
-    }
-}
-
-fn incluster() -> Result<Config, ClientError> {
-    Config::incluster_env().map_err(|error| ClientError::NotInCluster(error.into()))
-}
-
-fn read(path: &Path) -> Result<Kubeconfig, ClientError> {
-    Kubeconfig::read_from(path).map_err(|error| ClientError::Kubeconfig {
-        path: path.to_owned(),
-        error: error.into(),
-    })
-}
-
-async fn load(options: &ConnectionOptions) -> Result<Config, ClientError> {
-    let mut config = match (&options.kubeconfig, &options.master) {
-        (Some(path), _) => kubeconfig(path).await?,
-        (None, Some(url)) => Config::new(master(url)?),
-        (None, None) => incluster()?,
-    };
-    if let Some(url) = &options.master {
-        config.cluster_url = master(url)?;
-    }
-    config.connect_timeout = Some(CONNECT);
-    Ok(config)
-}
-
-async fn kubeconfig(path: &Path) -> Result<Config, ClientError> {
-    let loaded = Config::from_custom_kubeconfig(read(path)?, &KubeConfigOptions::default()).await;
-    loaded.map_err(|error| ClientError::Kubeconfig {
-        path: path.to_owned(),
-        error: error.into(),
-    })
-}
-
-/// As for kubectl, a host and port alone is HTTP.
-fn master(url: &str) -> Result<Uri, ClientError> {
-    let url = if url.contains("://") {
-        url.to_owned()
-    } else {
-        format!("http://{url}")
-    };
-    let parsed = url.parse::<Uri>();
-    parsed.map_err(|error| ClientError::Master {
-        url,
-        error: error.into(),
-    })
-}
-
 fn authority(url: &Uri) -> String {
     url.authority()
         .map_or_else(String::new, ToString::to_string)
@@ -217,34 +183,60 @@ fn authority(url: &Uri) -> String {
 
 type Sender = BoxCloneService<Request<Full<Bytes>>, Response<Incoming>, BoxError>;
 
-fn connect(config: &Config) -> Result<Sender, ClientError> {
+fn connect(settings: &Settings) -> Result<Sender, ClientError> {
+    let Settings { config, proxy, .. } = settings;
     let mut http = HttpConnector::new();
     http.enforce_http(false);
     http.set_nodelay(true);
     http.set_connect_timeout(config.connect_timeout);
     http.set_keepalive(Some(ASK_AFTER));
     http.set_tcp_user_timeout(Some(ASK_AFTER + ANSWER_WITHIN));
-    match &config.proxy_url {
-        None => secure(config, http),
-        Some(url) if url.scheme_str() == Some("http") => {
-            secure(config, Tunnel::new(url.clone(), http))
+    let tls = config.rustls_client_config().map_err(credentials)?;
+    let https = || HttpsConnectorBuilder::new().with_tls_config(tls.clone());
+    let Some(proxy) = proxy else {
+        return secure(config, https(), http);
+    };
+    let url = proxy.uri().clone();
+    match url.scheme_str() {
+        Some("socks5" | "socks5h") => {
+            let mut socks = SocksV5::new(url, http);
+            if let Some((user, password)) = proxy.raw_auth() {
+                socks = socks.with_auth(user.to_owned(), password.to_owned());
+            }
+            secure(config, https(), socks)
         }
-        Some(url) => Err(ClientError::Proxy(url.to_string())),
+        Some("https") => {
+            let to_proxy = https().https_only().enable_http1().wrap_connector(http);
+            secure(config, https(), tunnel(proxy, to_proxy))
+        }
+        _ => secure(config, https(), tunnel(proxy, http)),
     }
 }
 
-fn secure<C>(config: &Config, connector: C) -> Result<Sender, ClientError>
+fn tunnel<C>(proxy: &Intercept, connector: C) -> Tunnel<C> {
+    let tunnel = Tunnel::new(proxy.uri().clone(), connector);
+    match proxy.basic_auth() {
+        Some(auth) => tunnel.with_auth(auth.clone()),
+        None => tunnel,
+    }
+}
+
+fn credentials(error: kube_client::Error) -> ClientError {
+    ClientError::Credentials(error.into())
+}
+
+fn secure<C>(
+    config: &Config,
+    https: HttpsConnectorBuilder<WantsSchemes>,
+    connector: C,
+) -> Result<Sender, ClientError>
 where
     C: Service<Uri> + Clone + Send + Sync + 'static,
     C::Response: Connection + Read + Write + Send + Unpin + 'static,
     C::Future: Send + 'static,
     C::Error: Into<BoxError>,
 {
-    let credentials = |error: kube_client::Error| ClientError::Credentials(error.into());
-    let tls = config.rustls_client_config().map_err(credentials)?;
-    let mut builder = HttpsConnectorBuilder::new()
-        .with_tls_config(tls)
-        .https_or_http();
+    let mut builder = https.https_or_http();
     if let Some(name) = config.tls_server_name.clone() {
         let name = name
             .try_into()
@@ -293,14 +285,10 @@ impl Files {
         files
     }
 
-    /// And those that they name. (The API server's own certificate authority in a Pod is read again
-    /// by kube-client, as is the token.)
-    fn and(mut self, auth: &AuthInfo) -> Self {
-        let named = [&auth.token_file, &auth.client_certificate, &auth.client_key];
-        for path in named.into_iter().flatten().map(PathBuf::from) {
-            let key = key(&path);
-            self.keys.push((path, key));
-        }
+    /// And those that they name.
+    fn and(mut self, named: &[PathBuf]) -> Self {
+        let named = named.iter().map(|path| (path.clone(), key(path)));
+        self.keys.extend(named);
         self
     }
 

@@ -9,7 +9,7 @@
 //!     │          Known: names and versions, nothing else                   │
 //!   ApiReader ── Outbox ──────────────────────────────────── svc_planner::mailbox
 //! ```
-//! kube-client reads kubeconfigs and credentials, hyper speaks HTTP. What is in between is here, as
+//! kube-client has the kubeconfig's types and its credentials, hyper speaks HTTP. What is in between is here, as
 //! the objects of a whole cluster must neither be held at once nor cached (docs/APISERVER.md).
 
 mod backoff;
@@ -22,11 +22,13 @@ mod expectation;
 mod facts;
 mod gather;
 mod known;
+mod kubeconfig;
 mod link;
 mod options;
 mod outbox;
 mod pace;
 pub mod protobuf;
+mod proxy;
 mod reader;
 mod reflector;
 mod resource;

@@ -11,7 +11,7 @@ use crate::apiserver::ClientError;
 fn kubeconfig(folder: &Path, server: &str, user: &Json) -> ConnectionOptions {
     let file = folder.join("kubeconfig");
     let config = json!({"apiVersion": "v1", "kind": "Config", "current-context": "it",
-        "clusters": [{"name": "it", "cluster": {"server": server}}],
+        "clusters": [{"name": "it", "cluster": {"server": server, "insecure-skip-tls-verify": true}}],
         "users": [{"name": "it", "user": user}],
         "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}]});
     fs::write(&file, config.to_string()).unwrap();
@@ -25,7 +25,7 @@ fn kubeconfig(folder: &Path, server: &str, user: &Json) -> ConnectionOptions {
 /// Lets in who has the token that is in `file` now.
 fn guarded(file: &Path) -> Fake {
     let file = file.to_owned();
-    Fake::start(move |asked: &Asked| {
+    Fake::start_secure(move |asked: &Asked| {
         let token = fs::read_to_string(&file).unwrap();
         if asked.header("authorization") != format!("Bearer {}", token.trim()) {
             return Reply::refuse(401, "Unauthorized", "Unauthorized");
@@ -39,7 +39,8 @@ fn a_token_that_is_not_accepted_any_more_is_read_again() {
     let folder = tempfile::tempdir().unwrap();
     let (good, ours) = (folder.path().join("good"), folder.path().join("token"));
     fs::write(&good, "new").unwrap();
-    fs::write(&ours, "old").unwrap();
+    // As written by hand, with a line's end.
+    fs::write(&ours, "old\n").unwrap();
     let fake = guarded(&good);
     let options = kubeconfig(folder.path(), &fake.url(), &json!({"tokenFile": "token"}));
     let mut reader = reader(options, quick());
@@ -49,7 +50,7 @@ fn a_token_that_is_not_accepted_any_more_is_read_again() {
     assert!(!loading.is_finished());
     let error = board.snapshot()[0].last_error.clone().unwrap();
     assert!(error.starts_with("401 Unauthorized"), "{error}");
-    fs::write(&ours, "new").unwrap();
+    fs::write(&ours, "new\n").unwrap();
     assert_eq!(loading.join().unwrap(), Loaded::Synced);
 }
 
@@ -110,7 +111,7 @@ fn what_is_wrong_with_the_configuration_is_said_at_once() {
     };
     assert!(matches!(open(missing), ClientError::Kubeconfig { .. }));
     let user = json!({"tokenFile": "none"});
-    let token = kubeconfig(folder.path(), "http://192.0.2.1", &user);
+    let token = kubeconfig(folder.path(), "https://192.0.2.1", &user);
     assert!(matches!(open(token), ClientError::Credentials(_)));
     let master = ConnectionOptions {
         master: Some("http://not a host".to_owned()),
@@ -118,7 +119,11 @@ fn what_is_wrong_with_the_configuration_is_said_at_once() {
     };
     assert!(matches!(open(master), ClientError::Master { .. }));
     let user = json!({"exec": {"apiVersion": "client.authentication.k8s.io/v1",
-        "command": "/nonexistent/plugin", "interactiveMode": "Never"}});
-    let plugin = kubeconfig(folder.path(), "http://192.0.2.1", &user);
-    assert!(matches!(open(plugin), ClientError::Credentials(_)));
+        "command": "/nonexistent/plugin", "installHint": "ask around", "interactiveMode": "Never"}});
+    let plugin = kubeconfig(folder.path(), "https://192.0.2.1", &user);
+    let error = open(plugin).to_string();
+    assert!(
+        error.contains("/nonexistent/plugin: No such file") && error.ends_with("; ask around"),
+        "{error}"
+    );
 }

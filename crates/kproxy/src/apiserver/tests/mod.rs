@@ -4,9 +4,11 @@ mod credentials;
 mod fake;
 mod first_list;
 mod goaway;
+mod kubeconfig;
 mod recovery;
 mod secure;
 mod upgrade;
+mod way;
 
 use core::time::Duration;
 use std::os::unix::net::UnixStream;
