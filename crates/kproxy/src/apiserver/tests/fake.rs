@@ -53,6 +53,11 @@ impl Asked {
             .map_or("", |value| value.to_str().unwrap())
     }
 
+    /// Whether an Event is told, which is of no kind that is read.
+    pub(super) fn is_event(&self) -> bool {
+        self.path.ends_with("/events")
+    }
+
     pub(super) fn kind(&self) -> Kind {
         match self.path.rsplit('/').next().unwrap() {
             "services" => Kind::Service,
@@ -258,7 +263,7 @@ impl Fake {
         let asked = self.asked.lock().unwrap();
         asked
             .iter()
-            .filter(|it| it.kind() == kind)
+            .filter(|it| !it.is_event() && it.kind() == kind)
             .cloned()
             .collect()
     }

@@ -6,6 +6,7 @@ mod first_list;
 mod goaway;
 mod kubeconfig;
 mod recovery;
+mod restart;
 mod secure;
 mod upgrade;
 mod way;
