@@ -1,5 +1,5 @@
 //! kproxy comes after a kube-proxy in mode iptables: its rules serve until ours do, then they go, and
-//! nothing else does.
+//! nothing else does; and kube-proxy comes back.
 
 use core::time::Duration;
 use std::{path::Path, thread, time::Instant};
@@ -108,18 +108,7 @@ impl<'c> Before<'c> {
         let others = saved(&iptables, &world)?;
         let mut cluster = Cluster::new(control);
         cluster.apply(&World::objects())?;
-        let settings = Settings {
-            path: Some(iptables.path()?),
-            configuration: vec![("mode", json!("iptables")), ("clusterCIDR", pods())],
-            ..World::settings()
-        };
-        let kube_proxy = KubeProxy::start(control, world.node(), settings)?;
-        let deadline = Instant::now() + PATIENCE;
-        while !serves(&iptables, &world)? {
-            ensure!(Instant::now() < deadline, "{}", kube_proxy.log()?);
-            // It tells nobody when it has programmed something.
-            thread::sleep(Duration::from_millis(50));
-        }
+        let kube_proxy = start_kube_proxy(control, &world, &iptables)?;
         kube_proxy.stop()?;
         Ok(Self {
             native: native(&world)?,
@@ -152,6 +141,27 @@ impl<'c> Before<'c> {
         ensure!(native(&self.world)? == self.native, "native tables changed");
         Ok(())
     }
+}
+
+/// kube-proxy in mode iptables, once it has programmed the node.
+fn start_kube_proxy(
+    control: &ControlPlane,
+    world: &World,
+    iptables: &Iptables,
+) -> Result<KubeProxy> {
+    let settings = Settings {
+        path: Some(iptables.path()?),
+        configuration: vec![("mode", json!("iptables")), ("clusterCIDR", pods())],
+        ..World::settings()
+    };
+    let kube_proxy = KubeProxy::start(control, world.node(), settings)?;
+    let deadline = Instant::now() + PATIENCE;
+    while !serves(iptables, world)? {
+        ensure!(Instant::now() < deadline, "{}", kube_proxy.log()?);
+        // It tells nobody when it has programmed something.
+        thread::sleep(Duration::from_millis(50));
+    }
+    Ok(kube_proxy)
 }
 
 fn pods() -> serde_json::Value {
@@ -212,7 +222,19 @@ fn comes_after(kind: Kind, others: &[&str]) -> Result<()> {
         kproxy.log()?
     );
     kproxy.stop()?;
-    echo(&mut connections)
+    echo(&mut connections)?;
+    // And back: kube-proxy removes our tables itself.
+    let kube_proxy = start_kube_proxy(&control, world, &before.iptables)?;
+    let tables = ruleset::nft(world.node(), &["list", "tables"])?;
+    ensure!(!tables.contains(" kube-proxy"), "left: {tables}");
+    let observed = world.observe()?;
+    ensure!(
+        observed == expected,
+        "{expected:?} before, {observed:?} back"
+    );
+    echo(&mut connections)?;
+    kube_proxy.stop()?;
+    Ok(())
 }
 
 #[test]

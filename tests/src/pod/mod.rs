@@ -153,6 +153,19 @@ impl Pod {
         self.program()?.stop()
     }
 
+    /// Runs a command in the main container's place, as `kubectl exec` does. Returns how it ended, and what
+    /// it said.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn exec(&mut self, node: &Namespace, command: &[&str]) -> Result<(ExitStatus, String)> {
+        let mut container = self.spec.main.clone();
+        container.command = command.iter().map(|&word| word.to_owned()).collect();
+        let mut program = self.launch(node, &container)?;
+        let status = program.wait()?;
+        Ok((status, fs::read_to_string(self.log_of(self.starts))?))
+    }
+
     /// What it is to run.
     #[must_use]
     pub const fn spec(&self) -> &PodSpec {

@@ -26,7 +26,11 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 const PLACEHOLDER: &str = "NODE";
 const NODE: &str = "node-a";
 /// What cannot be run here, and why.
-const ELSEWHERE: [(&str, &str); 5] = [
+const ELSEWHERE: [(&str, &str); 6] = [
+    (
+        "kubectl -n kube-system exec daemonset/kube-proxy -- /usr/local/bin/kproxy check",
+        "no kubelet that could be asked: `check` runs in a container's place in lifecycle.rs",
+    ),
     (
         "docker build -f deploy/Dockerfile -t registry.example/kproxy:0.1.0 .",
         "no container builder: `cargo xtask image` makes the image's files as the Dockerfile does",
@@ -70,7 +74,7 @@ fn commands(document: &str) -> Result<Vec<String>> {
 /// Those about a cluster.
 fn of_cluster(document: &str) -> Result<Vec<String>> {
     let mut commands = commands(document)?;
-    let programs = ["kubectl", "docker", "skopeo", "yq"];
+    let programs = ["kubectl", "docker", "skopeo", "yq", "sed"];
     commands.retain(|command| {
         let first = command.split(' ').next().unwrap_or_default();
         programs.contains(&first) || command.starts_with("cargo xtask image")
@@ -222,6 +226,14 @@ fn follow(operator: &mut Operator<'_>, document: &str) -> Result<()> {
         }
         if command.contains("rollout undo") {
             ensure!(runs.ends_with("/kube-proxy"), "{command}: {after}");
+        }
+        if command.starts_with("sed ") {
+            let monitoring = operator.folder.path().join("deploy/monitoring");
+            for file in ["prometheus-rule.yaml", "dashboard.json"] {
+                let text = fs::read_to_string(monitoring.join(file))?.replace('\\', "");
+                ensure!(!text.contains("job=\"kproxy"), "{file}: {command}");
+                ensure!(text.contains("job=\"kube-proxy\""), "{file}: {command}");
+            }
         }
         if command.starts_with("kubectl label node") {
             check_label(operator, &command)?;

@@ -114,7 +114,17 @@ fn live(kind: Kind) -> Result<()> {
     stage.apply(only_node()?)?;
     stage.expect(&EMPTY)?;
     check_requests(&stage)?;
-    check_pages(&stage)
+    check_pages(&stage)?;
+    check_by_hand(&mut stage)
+}
+
+/// What README.md tells to run in a pod finds nothing wrong, with what the pod may do.
+fn check_by_hand(stage: &mut Stage<'_>) -> Result<()> {
+    let check = ["/usr/local/bin/kproxy", "check"];
+    let (status, said) = stage.pod.exec(stage.world.node(), &check)?;
+    ensure!(status.success(), "kproxy check: {status}\n{said}");
+    ensure!(said.contains("table ip kube-proxy"), "{said}");
+    Ok(())
 }
 
 /// Pages are there, and every metric that the dashboard and the alerts ask for.
@@ -164,7 +174,8 @@ fn lose_the_api_server(stage: &mut Stage<'_>) -> Result<()> {
     let after = stage.generation()?;
     ensure!(before == after, "{} transactions meanwhile", after - before);
     ensure!(stage.is_ready()?, "not ready for want of an API server");
-    ensure!(status_page(stage)?.contains("what was received stays in force"));
+    ensure!(fetch(stage, "/statusz")?.contains("what was received stays in force"));
+    ensure!(fetch(stage, "/metrics")?.contains("kproxy_watch_failing{kind=\"Service\"} 1\n"));
     control.start_etcd()?;
     // Until it is ready, it may not have read its own roles, and refuses whoever asks.
     let from = stage.asked()?.len();
@@ -174,14 +185,15 @@ fn lose_the_api_server(stage: &mut Stage<'_>) -> Result<()> {
     stage.expect(&EDITED)?;
     // Watches of what did not change come when their pauses are over.
     stage.until("all is watched again", |stage| {
-        Ok(status_page(stage)?.contains(">watching<"))
+        Ok(fetch(stage, "/statusz")?.contains(">watching<"))
     })?;
+    ensure!(fetch(stage, "/metrics")?.contains("kproxy_watch_failing{kind=\"Service\"} 0\n"));
     echo(&mut connections)
 }
 
-fn status_page(stage: &Stage<'_>) -> Result<String> {
+fn fetch(stage: &Stage<'_>, path: &str) -> Result<String> {
     let page = HttpProbe {
-        path: "/statusz".to_owned(),
+        path: path.to_owned(),
         port: 10249,
     };
     page.fetch(&stage.world.node().handle())

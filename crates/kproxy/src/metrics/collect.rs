@@ -322,6 +322,11 @@ impl Sources {
             "1 once all objects that there were have been received",
             |it| u64::from(it.synced || it.absent),
         )?;
+        gauge(
+            "kproxy_watch_failing",
+            "1 while the API server cannot be asked for them, or does not answer as it should",
+            |it| u64::from(it.last_error.is_some()),
+        )?;
         let mut counter = |name: &str, help: &str, of: fn(&WatchStatus) -> u64| {
             let mut metric = to.encode_descriptor(name, help, None, MetricType::Counter)?;
             for watch in &watches {
