@@ -105,6 +105,12 @@ impl Refusal {
         self.code == 401
     }
 
+    /// Whether it is about now, or about us, and not about what was asked.
+    #[must_use]
+    pub const fn is_of_the_moment(&self) -> bool {
+        matches!(self.code, 401 | 403 | 429 | 502..=504)
+    }
+
     /// A resource version that this server has not seen yet, or never will: etcd was restored from
     /// a backup.
     #[must_use]

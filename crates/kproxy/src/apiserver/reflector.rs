@@ -30,6 +30,11 @@ use crate::logging::Repeats;
 /// A server without streaming lists that has not heard of our version so often will not: what it has
 /// is taken, though it may be older.
 const BEHIND: u32 = 4;
+/// A watch that the server refuses so often in a row, though it is well, is not asked for again: what it
+/// cannot go on from is jumped over by a list, as client-go does at once.
+const IN_VAIN: u32 = 3;
+/// A streaming list that so often comes to no end is one that the server does not know of.
+const ENDLESS: u32 = 2;
 /// Page size of lists that the server cuts at all (client-go: `defaultPageSize`).
 const PAGE: &str = "500";
 
@@ -44,6 +49,10 @@ pub(super) struct Reflector {
     version: String,
     /// How often the server has said that it never heard of that version, since the last list.
     behind: u32,
+    /// How often in a row the server has refused a watch from that version on.
+    refused: u32,
+    /// How often in a row a streaming list came to no end.
+    endless: u32,
     /// The list is complete that the last streaming list began with.
     listed: bool,
     /// The server may be asked for a streaming list.
@@ -128,6 +137,8 @@ impl Reflector {
             resource,
             version: String::new(),
             behind: 0,
+            refused: 0,
+            endless: 0,
             listed: false,
             streaming: true,
             protobuf: true,
@@ -183,6 +194,12 @@ impl Reflector {
             if matches!(failure, Failure::Transfer(TransferError::Encoding(_))) && self.protobuf {
                 self.protobuf = false;
                 return (tried, Duration::ZERO);
+            }
+            if listing_as_stream && (failure.is_silence() || matches!(failure, Failure::Unfinished))
+            {
+                // It knows nothing of `sendInitialEvents`, and waits for what changes.
+                self.endless += 1;
+                self.streaming = self.endless < ENDLESS;
             }
             // What cannot be read in a watch may be jumped over by a list.
             let next = match failure {
@@ -240,12 +257,24 @@ impl Reflector {
                     // Nor are pages to be had: it is not streaming lists that are refused.
                     self.streaming = true;
                 }
+                let mut next = tried;
+                if tried == Next::Watch && !refusal.is_of_the_moment() {
+                    self.refused += 1;
+                    if self.refused >= IN_VAIN {
+                        self.refused = 0;
+                        next = Next::List;
+                        if matches!(refusal.code, 400 | 422) {
+                            // It may be our version that it cannot make anything of.
+                            self.version.clear();
+                        }
+                    }
+                }
                 let asked = refusal.retry_after.unwrap_or_default();
                 let asked = asked.min(self.pace.longest_request);
                 // Everybody was asked to come then: not all at once.
                 let pause = self.fail(failure);
                 (
-                    tried,
+                    next,
                     if asked.is_zero() {
                         pause
                     } else {
@@ -347,7 +376,10 @@ impl Reflector {
                 more => more?,
             };
             if self.listed {
-                self.behind = 0;
+                (self.behind, self.endless) = (0, 0);
+            }
+            if events > 0 && refused.is_none() {
+                self.refused = 0;
             }
             self.store.room().await;
             if let Some(refusal) = refused {

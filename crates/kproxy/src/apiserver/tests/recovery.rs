@@ -402,3 +402,75 @@ fn changes_within_a_streaming_list_are_part_of_it() {
     assert_eq!(running.changes, expected);
     running.until(Kind::Service, |it| it.objects == 1);
 }
+
+/// In the status or in an event, of whatever kind: where a watch cannot go on, a list does.
+#[test]
+fn a_watch_that_is_refused_again_and_again_leads_to_a_list() {
+    let invalid = |_: &Asked| Reply::refuse(400, "BadRequest", "resourceVersion: Invalid value");
+    let broken = |asked: &Asked| {
+        let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 500,
+            "reason": "InternalError", "message": "unable to decode an object in the watch"});
+        Reply::body(asked, [Step::Bytes(event(asked, "ERROR", &status))])
+    };
+    for (refuse, from) in [
+        (invalid as fn(&Asked) -> Reply, "resourceVersion=0&"),
+        (broken, "resourceVersion=5&"),
+    ] {
+        let first = once([()]);
+        let fake = services(move |asked| {
+            if !asked.is_list() {
+                return refuse(asked);
+            }
+            if first().is_some() {
+                return Reply::body(asked, [Step::Bytes(whole(asked, "5", &two()))]);
+            }
+            assert!(asked.query.contains(from), "{}", asked.query);
+            let left = [service("a", 1, "10.96.0.1")];
+            Reply::body(asked, [Step::Bytes(whole(asked, "9", &left)), Step::Hang])
+        });
+        let mut running = Running::start(reader(options(fake.url()), quick()));
+        assert_eq!(running.all(3)[2..], ["b gone"]);
+        // Not at once: what passes by itself costs no list.
+        assert_eq!(number(&fake), 5);
+    }
+}
+
+/// What is about the moment passes by itself.
+#[test]
+fn a_watch_that_is_refused_for_now_goes_on_where_it_was() {
+    let replies = once([429, 503, 401, 403, 429, 503, 504]);
+    let first = once([()]);
+    let fake = services(move |asked| {
+        if first().is_some() {
+            return Reply::body(asked, [Step::Bytes(whole(asked, "5", &two()))]);
+        }
+        assert!(!asked.is_list(), "{}", asked.query);
+        match replies() {
+            Some(code) => Reply::refuse(code, "Whatever", "not now"),
+            None => {
+                let change = event(asked, "DELETED", &service("b", 6, "10.96.0.2"));
+                Reply::body(asked, [Step::Bytes(change), Step::Hang])
+            }
+        }
+    });
+    let mut running = Running::start(reader(options(fake.url()), quick()));
+    assert_eq!(running.all(3)[2..], ["b gone"]);
+}
+
+/// A server that has never heard of `sendInitialEvents` sends what there is, and then what changes.
+#[test]
+fn a_list_that_never_ends_is_read_in_pages() {
+    let fake = services(|asked| {
+        if asked.is_stream() && asked.is_list() {
+            let all = events(asked, &[("ADDED", service("a", 1, "10.96.0.1"))]);
+            return Reply::body(asked, [Step::Bytes(all), Step::Hang]);
+        }
+        if asked.is_list() {
+            return Reply::all(asked, "5", &[service("a", 1, "10.96.0.1")]);
+        }
+        Reply::body(asked, [Step::Hang])
+    });
+    let running = Running::start(reader(options(fake.url()), BRIEF));
+    assert_eq!(running.sorted(), ["a 10.96.0.1"]);
+    running.until(Kind::Service, |it| it.lists == 1 && it.synced);
+}
