@@ -24,11 +24,12 @@ pub(super) fn write(line: &mut String, record: &Record<'_>, now: SystemTime) -> 
         record.file,
         record.line
     )?;
-    // One event, one line.
-    for part in record.message.split_inclusive('\n') {
-        match part.strip_suffix('\n') {
-            Some(part) => write!(line, "{part}; ")?,
-            None => line.push_str(part),
+    // One event, one line, and nothing that a terminal obeys: names and errors come from others.
+    for letter in record.message.chars() {
+        match letter {
+            '\n' => line.push_str("; "),
+            letter if letter.is_control() => write!(line, "{}", letter.escape_default())?,
+            letter => line.push(letter),
         }
     }
     for (name, value) in &record.fields {
@@ -56,7 +57,7 @@ mod tests {
             level: Level::WARN,
             file: "proxy/mod.rs",
             line: 183,
-            message: "two\nlines".to_owned(),
+            message: "two\nlines\r\x1b[31mé".to_owned(),
             fields: vec![
                 ("err", Value::Text("a \"b\"".to_owned())),
                 ("count", Value::Unsigned(3)),
@@ -65,7 +66,7 @@ mod tests {
         let now = SystemTime::UNIX_EPOCH + Duration::from_micros(1_796_043_672_269_440);
         write(&mut line, &record, now).unwrap();
         let expected = format!(
-            "W1130 13:01:12.269440 {:7} proxy/mod.rs:183] two; lines err=\"a \\\"b\\\"\" count=3",
+            "W1130 13:01:12.269440 {:7} proxy/mod.rs:183] two; lines\\r\\u{{1b}}[31mé err=\"a \\\"b\\\"\" count=3",
             std::process::id()
         );
         assert_eq!(line, expected);
