@@ -58,11 +58,13 @@ const FIREWALL: &str = "\
 COMMIT
 ";
 
-/// The CNI plugin `portmap` with `externalSetMarkChain`: it uses a chain of kube-proxy's.
+/// The CNI plugin `portmap` with `externalSetMarkChain`, and an operator: they use chains of kube-proxy's.
 const USER: &str = "\
 *nat
 :CNI-HOSTPORT-SETMARK - [0:0]
 :KUBE-MARK-MASQ - [0:0]
+:KUBE-SERVICES - [0:0]
+-A PREROUTING -p tcp -m tcp --dport 9 -j KUBE-SERVICES
 -A OUTPUT -p tcp -m tcp --dport 9 -j CNI-HOSTPORT-SETMARK
 -A CNI-HOSTPORT-SETMARK -j KUBE-MARK-MASQ
 -A KUBE-MARK-MASQ -j MARK --set-xmark 0x4000/0x4000

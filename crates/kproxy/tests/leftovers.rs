@@ -6,8 +6,10 @@
     reason = "in tests a panic is a verdict"
 )]
 
+mod sandbox;
+
 use core::fmt::Write as _;
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -17,6 +19,8 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
 use svc_planner::plan::Family;
 use test_support::in_new_netns;
+
+use sandbox::{Running, sandboxed};
 
 /// More than go in one transaction.
 const SERVICES: usize = 2_500;
@@ -124,6 +128,50 @@ COMMIT
 COMMIT
 ";
 const FOLDER: &str = "/usr/sbin";
+
+/// Legacy tables of others say nothing about a kube-proxy, and a process that has given up its privileges can
+/// look into them as it did before: nothing is left. What comes back is removed again.
+#[test]
+fn legacy_tables_of_others_are_no_leftovers_and_what_comes_back_goes_again() {
+    sandboxed(|sandbox| {
+        let theirs = "*nat\n:DOCKER - [0:0]\n-A PREROUTING -j DOCKER\nCOMMIT\n";
+        run("iptables-legacy-restore", &["--noflush"], theirs);
+        let before = run("iptables-legacy-save", &[], "");
+        sandbox.write_web("web.json", "10.0.0.1");
+        let source = format!("dir:{}", sandbox.folder().display());
+        let mut command = sandbox.command(&["run", "-v", "--source", &source]);
+        let mut process = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut log = BufReader::new(process.stderr.take().unwrap()).lines();
+        let mut until = |part: &str| {
+            let told = log.find(|line| {
+                let line = line.as_ref().unwrap();
+                assert!(!line.contains("cannot remove"), "{line}");
+                line.contains(part)
+            });
+            assert!(told.is_some(), "not told: {part}");
+        };
+        // One more look at each, after the first that came to nothing.
+        until("leftovers of kube-proxy: none");
+        for (tool, told) in [
+            ("iptables-legacy", "left in legacy iptables (ip)"),
+            ("iptables-nft", "left in iptables (ip)"),
+            ("iptables-legacy", "left in legacy iptables (ip)"),
+        ] {
+            let restore = format!("{tool}-restore");
+            let theirs = "*nat\n:KUBE-SERVICES - [0:0]\n-A PREROUTING -j KUBE-SERVICES\nCOMMIT\n";
+            run(&restore, &["--noflush"], theirs);
+            until(told);
+            assert_eq!(chains(&format!("{tool}-save")), [""; 0]);
+        }
+        let rules = |saved: &str| -> Vec<String> {
+            let lines = saved.lines().filter(|line| line.starts_with("-A"));
+            lines.map(str::to_owned).collect()
+        };
+        let after = run("iptables-legacy-save", &[], "");
+        assert_eq!(rules(&after), rules(&before));
+        assert_eq!(Running(process).stop(), 0);
+    });
+}
 
 /// Has this thread, and what it starts, see nothing in the folder of iptables.
 fn hide() {

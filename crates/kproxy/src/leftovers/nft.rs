@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use nft_batch::{Batch, BatchError, BatchOptions, Connection, Errno, OpError, Outcome, QueryError};
+use nl_codec::Attrs;
 use nl_codec::msg::NftMsg;
 use nl_codec::nft::expr::Expr;
 use nl_codec::nft::{Data, Rule, Str};
@@ -15,6 +16,8 @@ use crate::lower::nf_family;
 
 /// Chains that one transaction deletes: a node may have hundreds of thousands.
 const CHUNK: usize = 1_000;
+/// `linux/netfilter/nf_tables_compat.h`, of expression `match`.
+const NFTA_MATCH_NAME: u16 = 1;
 /// How often to look again when somebody changed the same things meanwhile.
 const TRIES: u32 = 5;
 
@@ -157,7 +160,7 @@ fn look(
         }
         for target in targets(rule).filter(|target| table.holds(target)) {
             match rule.handle {
-                Some(handle) if table.holds_jump(chain, target) => {
+                Some(handle) if table.holds_jump(chain, target) && is_plain(rule) => {
                     jumps.push((chain.to_owned(), handle));
                 }
                 _ if chain == names::MARK => {
@@ -189,6 +192,23 @@ fn absent<T>(read: Result<T, QueryError>) -> Result<(), QueryError> {
         Err(error) if error.errno() != Some(Errno::ENOENT) => Err(error),
         _ => Ok(()),
     }
+}
+
+/// Whether a rule looks at nothing that kube-proxy's jumps do not look at: the state of a connection, at
+/// most. Any other is somebody else's.
+fn is_plain(rule: &Rule<'_>) -> bool {
+    let mut exprs = rule.exprs.into_iter().flat_map(|exprs| exprs.iter());
+    exprs.all(|expr| match expr {
+        Ok(Expr::Counter(_) | Expr::Immediate(_)) => true,
+        Ok(Expr::Ct(_) | Expr::Bitwise(_) | Expr::Cmp(_)) => true,
+        Ok(Expr::Unknown { name, data }) if name.as_bytes() == b"match" => {
+            let name = Attrs::new(data)
+                .flatten()
+                .find(|it| it.kind == NFTA_MATCH_NAME);
+            name.is_some_and(|it| matches!(it.payload, b"comment\0" | b"conntrack\0"))
+        }
+        _ => false,
+    })
 }
 
 /// The chains that a rule may go on with.

@@ -3,6 +3,7 @@
 //! ```text
 //! to it      ip\n | ip6\n               remove that family's leftovers
 //! from it    removed\n | nothing\n       done
+//!            unseen\n                  there is no program that shows them
 //!            failed REASON\n
 //! ```
 
@@ -45,11 +46,11 @@ impl Helper {
         })
     }
 
-    /// Has it remove a family's leftovers; whether there were any.
+    /// Has it remove a family's leftovers; whether there were any, or `None` if it cannot see that.
     ///
     /// # Errors
     /// What it says.
-    pub(in crate::leftovers) fn remove(&mut self, family: Family) -> Result<bool, String> {
+    pub(in crate::leftovers) fn remove(&mut self, family: Family) -> Result<Option<bool>, String> {
         let broken = |error: io::Error| format!("the helper for legacy rules: {error}");
         let Some(to) = &mut self.to else {
             return Err(broken(io::ErrorKind::BrokenPipe.into()));
@@ -60,8 +61,9 @@ impl Helper {
         match reply.trim_end().split_once(' ') {
             Some(("failed", reason)) => Err(reason.to_owned()),
             _ => match reply.trim_end() {
-                "removed" => Ok(true),
-                "nothing" => Ok(false),
+                "removed" => Ok(Some(true)),
+                "nothing" => Ok(Some(false)),
+                "unseen" => Ok(None),
                 _ => Err(broken(io::ErrorKind::UnexpectedEof.into())),
             },
         }
@@ -95,8 +97,10 @@ pub(in crate::leftovers) fn serve() -> io::Result<()> {
 }
 
 fn answer(family: Family) -> String {
-    let Legacy::Program(program) = look(family) else {
-        return "nothing".to_owned();
+    let program = match look(family) {
+        Legacy::None => return "nothing".to_owned(),
+        Legacy::Unseen => return "unseen".to_owned(),
+        Legacy::Program(program) => program,
     };
     match program.remove() {
         Ok(true) => "removed".to_owned(),

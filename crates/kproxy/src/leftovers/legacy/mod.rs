@@ -3,8 +3,8 @@
 //! does it: `iptables-legacy-save` and `iptables-legacy-restore`, where the image or the node has them.
 //!
 //! A process that has given up its privileges can start no program. So a [`Helper`], which is this program
-//! again, is started before, and only if there are such tables and programs. It waits for a family's name
-//! and removes that family's leftovers; it does nothing else, and ends when its input does.
+//! again, is started before, if there are such tables and programs. It waits for a family's name and removes
+//! that family's leftovers, if any; it does nothing else, and ends when its input does.
 
 mod helper;
 mod script;
@@ -44,8 +44,29 @@ pub(super) struct Program {
 /// Where programs are even if the environment does not say so.
 const FOLDERS: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/local/sbin", "/usr/bin"];
 
+/// Who removes something.
+#[derive(Debug)]
+pub(super) enum Hands {
+    /// This process, which has its privileges.
+    Own,
+    /// A process that has kept them.
+    Helper(Helper),
+    /// Nobody: there was nothing to look into when that could have been started.
+    None,
+    /// Nobody, for this reason.
+    Tied(String),
+}
+
 /// Looks at a family's tables, in the calling thread's network namespace. Makes none: the program would.
 pub(super) fn look(family: Family) -> Legacy {
+    if !has_tables(family) {
+        return Legacy::None;
+    }
+    Program::find(family).map_or(Legacy::Unseen, Legacy::Program)
+}
+
+/// Whether there are tables in which kube-proxy has chains, anybody's.
+pub(super) fn has_tables(family: Family) -> bool {
     let file = match family {
         Family::Ipv4 => "ip_tables_names",
         Family::Ipv6 => "ip6_tables_names",
@@ -53,10 +74,7 @@ pub(super) fn look(family: Family) -> Legacy {
     // Without the module there is no such file; without the right to read it nothing can be said.
     let tables = fs::read_to_string(format!("/proc/thread-self/net/{file}"));
     let tables = tables.unwrap_or_default();
-    if tables.lines().all(|name| Table::named(name).is_none()) {
-        return Legacy::None;
-    }
-    Program::find(family).map_or(Legacy::Unseen, Legacy::Program)
+    tables.lines().any(|name| Table::named(name).is_some())
 }
 
 /// The command that removes what is left of a family, for a shell on the node.
@@ -95,11 +113,6 @@ impl Program {
     fn is_legacy(&self) -> bool {
         let shown = Command::new(&self.save).arg("--version").output();
         shown.is_ok_and(|shown| !String::from_utf8_lossy(&shown.stdout).contains("nf_tables"))
-    }
-
-    /// Whether something of kube-proxy's is there.
-    pub(super) fn finds(&self) -> Result<bool, LegacyError> {
-        Ok(script::removal(&self.saved()?).is_some())
     }
 
     /// Removes what is kube-proxy's, each table at once; returns whether there was something.

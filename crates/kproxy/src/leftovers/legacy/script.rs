@@ -79,7 +79,7 @@ impl<'s> Section<'s> {
         let Some(target) = target(rule).filter(|target| self.table.holds(target)) else {
             return;
         };
-        if self.table.holds_jump(chain, &target) {
+        if self.table.holds_jump(chain, &target) && is_plain(rule) {
             self.jumps.push(rule);
         } else if chain == names::MARK {
             self.marked.insert(target);
@@ -111,6 +111,25 @@ impl<'s> Section<'s> {
         }
         script.push_str("COMMIT\n");
     }
+}
+
+/// Whether a rule looks at nothing that kube-proxy's jumps do not look at: the state of a connection, at
+/// most. Any other is somebody else's.
+fn is_plain(rule: &str) -> bool {
+    // Behind the chain's name, options and their values take turns.
+    let mut words = words(rule).skip(1);
+    while let Some(option) = words.next() {
+        let value = words.next().unwrap_or_default();
+        let plain = match option.as_str() {
+            "-m" => matches!(value.as_str(), "comment" | "conntrack" | "state"),
+            "--comment" | "--ctstate" | "--state" | "-j" | "-g" => true,
+            _ => false,
+        };
+        if !plain {
+            return false;
+        }
+    }
+    true
 }
 
 /// What a rule jumps or goes to, if a chain or target is named.
@@ -221,6 +240,32 @@ COMMIT
             "emptied, not deleted: {script}"
         );
         assert!(script.contains("-X KUBE-SVC-AAAAAAAAAAAAAAAA"), "{script}");
+    }
+
+    #[test]
+    fn a_jump_that_looks_at_more_than_kube_proxys_is_somebody_elses() {
+        let plain =
+            "-A PREROUTING -m comment --comment \"kubernetes service portals\" -j KUBE-SERVICES\n";
+        for theirs in [
+            "-A PREROUTING -s 198.51.100.7/32 -j KUBE-SERVICES\n",
+            "-A PREROUTING -i eth0 -m comment --comment \"kubernetes service portals\" -j KUBE-SERVICES\n",
+            "-A OUTPUT ! -o lo -j KUBE-SERVICES\n",
+            "-A PREROUTING -m addrtype --dst-type LOCAL -j KUBE-SERVICES\n",
+        ] {
+            let script = removal(&SAVED.replace(plain, &format!("{theirs}{plain}"))).unwrap();
+            assert!(
+                !script.contains(theirs.trim_start_matches("-A")),
+                "{script}"
+            );
+            assert!(script.contains(&plain.replace("-A ", "-D ")), "{script}");
+            assert!(
+                script.contains(":KUBE-SERVICES ") && !script.contains("-X KUBE-SERVICES"),
+                "emptied, not deleted: {script}"
+            );
+        }
+        let new = plain.replace("-m comment", "-m conntrack --ctstate NEW -m comment");
+        let script = removal(&SAVED.replace(plain, &new)).unwrap();
+        assert!(script.contains("-X KUBE-SERVICES"), "{script}");
     }
 
     #[test]
