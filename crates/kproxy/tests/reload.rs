@@ -15,6 +15,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Stdio};
 
+use kproxy::config::Kind;
 use netns_lab::add_address;
 use nft_batch::Events;
 use sandbox::{Sandbox, sandboxed, service, slice};
@@ -45,17 +46,17 @@ impl ConfigMap {
         self.folder.path().join("config.conf")
     }
 
-    /// As the kubelet writes a new version.
     fn write(&mut self, text: &str) {
+        self.replace(&format!("{HEADER}{text}"));
+    }
+
+    /// As the kubelet writes a new version.
+    fn replace(&mut self, text: &str) {
         self.version += 1;
         let folder = self.folder.path();
         let name = format!("..{}", self.version);
         fs::create_dir(folder.join(&name)).unwrap();
-        fs::write(
-            folder.join(&name).join("config.conf"),
-            format!("{HEADER}{text}"),
-        )
-        .unwrap();
+        fs::write(folder.join(&name).join("config.conf"), text).unwrap();
         symlink(&name, folder.join("..data_tmp")).unwrap();
         fs::rename(folder.join("..data_tmp"), folder.join("..data")).unwrap();
         let _ = fs::remove_dir_all(folder.join(format!("..{}", self.version - 1)));
@@ -228,12 +229,127 @@ fn a_file_that_is_no_config_map_is_followed_too() {
         let [near, far] = net.prefixes;
         let mut events = Events::open().unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("config.conf");
-        let write = |text: &str| fs::write(&file, format!("{HEADER}{text}")).unwrap();
+        let real = folder.path().join("elsewhere/config.conf");
+        fs::create_dir(real.parent().unwrap()).unwrap();
+        let write = |text: &str| fs::write(&real, format!("{HEADER}{text}")).unwrap();
         write(&format!("nodePortAddresses: [{near}]\n"));
-        let _running = Running::start(&sandbox, &file, &[]);
-        sandbox.until(&mut events, |it| net.serves(it)[0]);
-        write(&format!("nodePortAddresses: [{near}, {far}]\n"));
-        sandbox.until(&mut events, |it| net.serves(it)[1]);
+        for file in [real.clone(), folder.path().join("link")] {
+            if file != real {
+                symlink("elsewhere/config.conf", &file).unwrap();
+            }
+            write(&format!("nodePortAddresses: [{near}]\n"));
+            let mut running = Running::start(&sandbox, &file, &[]);
+            sandbox.until(&mut events, |it| net.serves(it) == [true, false]);
+            // In place, which the folder of the link does not show.
+            write(&format!("nodePortAddresses: [{far}]\n"));
+            sandbox.until(&mut events, |it| net.serves(it) == [false, true]);
+            fs::remove_file(&real).unwrap();
+            running.until("cannot be used: what it said before counts");
+            write(&format!("nodePortAddresses: [{near}, {far}]\n"));
+            sandbox.until(&mut events, |it| net.serves(it) == [true, true]);
+        }
+    });
+}
+
+/// A kubeconfig of a server that nobody is, with `user`.
+fn kubeconfig(folder: &Path, name: &str, user: &Json) -> String {
+    let config = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "users": [{"name": "u", "user": user}]
+    });
+    let file = folder.join(name);
+    fs::write(&file, config.to_string()).unwrap();
+    file.display().to_string()
+}
+
+#[test]
+fn what_needs_privileges_that_were_given_up_ends_the_process() {
+    prepared(|_, sandbox| {
+        let kubeconfigs = tempfile::tempdir().unwrap();
+        let plain = kubeconfig(kubeconfigs.path(), "plain", &json!({"token": "a"}));
+        let exec = json!({"apiVersion": "client.authentication.k8s.io/v1", "command": "true",
+                          "interactiveMode": "Never"});
+        let plugin = kubeconfig(kubeconfigs.path(), "plugin", &json!({"exec": exec}));
+        let text = |kubeconfig: &str, score: i32| {
+            format!("clientConnection: {{kubeconfig: {kubeconfig}}}\noomScoreAdj: {score}\n")
+        };
+        for (last, reason) in [
+            (text(&plain, -1000), "cannot set oom_score_adj to -1000"),
+            (text(&plugin, 200), "credentials come from a program"),
+        ] {
+            let mut mounted = ConfigMap::new(&text(&plain, 100));
+            let mut running = Running::start(&sandbox, &mounted.file(), &["--source=api"]);
+            running.until("kproxy v");
+            mounted.write(&text(&plain, 200));
+            running.until("in force now");
+            let score = format!("/proc/{}/oom_score_adj", running.process.id());
+            assert_eq!(fs::read_to_string(score).unwrap().trim(), "200");
+            // It would end with an error if it began with this.
+            mounted.write(&text("/no/such/file", 200));
+            let line = running.until("cannot be used: what it said before counts");
+            assert!(line.contains("/no/such/file"), "{line}");
+            mounted.write(&text(&plain, 200));
+            running.until("says again what counts");
+            mounted.write(&last);
+            let line = running.until("ends, to be started again");
+            assert!(line.contains(reason), "{line}");
+            assert_eq!(running.process.wait().unwrap().code(), Some(0));
+        }
+    });
+}
+
+/// Each field of the file: in force afterwards, or named in the log.
+#[test]
+fn no_field_that_changes_is_passed_over_in_silence() {
+    sandboxed(|sandbox| {
+        NETS[0].write(&sandbox, 0);
+        let mut mounted = ConfigMap::new("");
+        let mut running = Running::start(&sandbox, &mounted.file(), &[]);
+        running.until("kproxy v");
+        for field in kproxy::config::fields() {
+            let value = match field.path {
+                "bindAddress" => json!("127.0.0.2"),
+                "clusterCIDR" => json!("10.0.0.0/8"),
+                "conntrack.maxPerCore" => json!(1),
+                "detectLocalMode" => json!("NodeCIDR"),
+                "featureGates" => json!({"WatchListClient": false}),
+                "healthzBindAddress" | "metricsBindAddress" => json!("127.0.0.1:20256"),
+                "ipvs.excludeCIDRs" => json!(["10.0.0.0/8"]),
+                "logging.format" => json!("json"),
+                "mode" => json!("ipvs"),
+                "nodePortAddresses" => json!(["10.0.0.0/8"]),
+                "showHiddenMetricsForVersion" => json!("1.36"),
+                // Lists of objects, a flag's, and one that cannot go back: see the other tests.
+                "logging.vmodule.filePattern" | "logging.vmodule.verbosity" => continue,
+                "hostnameOverride" | "oomScoreAdj" => continue,
+                // Flags alone count.
+                path if path.starts_with("logging.options.") => continue,
+                _ => match field.kind {
+                    Kind::Bool => json!(field.default != "true"),
+                    Kind::Integer => json!(7),
+                    Kind::Number => json!(1.5),
+                    Kind::Duration | Kind::OptionalDuration | Kind::DurationOrNanoseconds => {
+                        json!("20s")
+                    }
+                    _ => json!("text"),
+                },
+            };
+            let mut file = json!({"mode": "nftables", "conntrack": {"maxPerCore": 0},
+                "healthzBindAddress": "127.0.0.1:10256",
+                "apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration"});
+            let before = file.to_string();
+            let mut here = &mut file;
+            for name in field.path.split('.') {
+                here = &mut here[name];
+            }
+            *here = value;
+            for text in [file.to_string(), before] {
+                mounted.replace(&text);
+                running.until("config.conf: changed");
+            }
+        }
+        assert_eq!(running.process.try_wait().unwrap(), None);
     });
 }

@@ -25,7 +25,7 @@ pub use privileges::Privileges;
 
 use core::net::IpAddr;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
@@ -113,16 +113,21 @@ enum Meant {
 }
 
 impl Meant {
-    /// Without a command it is kube-proxy's command line; without any argument, too, in a Pod.
+    /// Without a command it is kube-proxy's command line; without any argument, too, in a Pod or if that is what
+    /// the program is called.
     fn by(arguments: &[OsString], in_cluster: bool) -> Self {
+        let program = arguments.first().map(Path::new).and_then(Path::file_name);
+        let as_theirs = program.is_some_and(|name| name == "kube-proxy");
+        let is_command = |word: &str| Cli::command().find_subcommand(word).is_some();
         let words: Vec<_> = arguments
             .iter()
             .skip(1)
             .filter_map(|it| it.to_str())
             .collect();
         match *words {
-            [] if in_cluster => Self::DropIn { skip: 1 },
+            [] if in_cluster || as_theirs => Self::DropIn { skip: 1 },
             [] => Self::Nothing,
+            ["-h" | "--help" | "help"] if as_theirs => Self::DropInHelp,
             ["-h" | "--help" | "help"] => Self::Help,
             [drop_in::NAME, ..] => Self::DropIn { skip: 2 },
             ["help", drop_in::NAME] => Self::DropInHelp,
@@ -132,11 +137,13 @@ impl Meant {
                 let general =
                     |word: &&&str| matches!(**word, "--verbose" | "--log-json") || is_verbose(word);
                 let command = words.iter().find(|word| !general(word));
-                let is_command = |word: &str| Cli::command().find_subcommand(word).is_some();
                 match command {
                     Some(word) if is_command(word) => Self::Command,
                     _ => Self::DropIn { skip: 1 },
                 }
+            }
+            [first, ..] if as_theirs && first != "help" && !is_command(first) => {
+                Self::DropIn { skip: 1 }
             }
             _ => Self::Command,
         }
@@ -386,6 +393,17 @@ mod tests {
         assert_eq!(meant("kproxy", false), Meant::Nothing);
         assert_eq!(meant("kproxy help proxy", false), Meant::DropInHelp);
         assert_eq!(meant("kproxy --help", true), Meant::Help);
+        for line in ["", "--config=/c", "extra", "-v 2 -h"] {
+            let line = format!("/usr/local/bin/kube-proxy {line}");
+            assert_eq!(meant(&line, false), Meant::DropIn { skip: 1 }, "{line}");
+        }
+        for line in ["-h", "--help", "help", "help proxy"] {
+            assert_eq!(
+                meant(&format!("kube-proxy {line}"), false),
+                Meant::DropInHelp
+            );
+        }
+        assert_eq!(meant("kube-proxy cleanup", false), Meant::Command);
         for line in [
             "kproxy run --source dir:/a",
             "kproxy -v run --source dir:/a",

@@ -1,6 +1,7 @@
 //! `clientConnection`: how the API server is reached.
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::field::{Field, Kind};
 use super::invalid::Errors;
@@ -29,7 +30,7 @@ pub struct ClientConnection {
     /// Path of a kubeconfig; empty: the ServiceAccount of the pod.
     pub kubeconfig: String,
     /// Requests per second; less than none: no limit.
-    #[serde(serialize_with = "shortest")]
+    #[serde(serialize_with = "shortest", deserialize_with = "finite")]
     pub qps: f32,
 }
 
@@ -55,6 +56,16 @@ impl ClientConnection {
                 "must be greater than or equal to 0",
             );
         }
+    }
+}
+
+/// A number that fits; what does not is read as infinite.
+fn finite<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f32, D::Error> {
+    let number = f32::deserialize(deserializer)?;
+    if number.is_finite() {
+        Ok(number)
+    } else {
+        Err(D::Error::custom("a number of more than 32 bits"))
     }
 }
 

@@ -170,9 +170,10 @@ fn first_document(text: &str) -> &str {
 
 /// Is it a configuration of kube-proxy?
 fn identify(entries: &[(Key, Tree)]) -> Result<(), DecodeError> {
+    // As Go's decoder: in any case.
     let word = |name: &'static str| {
         let mut entries = entries.iter().rev();
-        match entries.find(|(key, _)| key.name == name) {
+        match entries.find(|(key, _)| key.name.eq_ignore_ascii_case(name)) {
             Some((_, Tree::Leaf(Value::String(word)))) if !word.is_empty() => Ok(word.clone()),
             _ => Err(DecodeError::Missing(name)),
         }

@@ -130,6 +130,14 @@ pub enum StartupError {
         /// Why not.
         error: io::Error,
     },
+    /// The rank for the out-of-memory killer.
+    #[error("cannot set oom_score_adj to {adjustment}: {error}")]
+    OomScore {
+        /// What it is to be.
+        adjustment: i16,
+        /// Why not.
+        error: io::Error,
+    },
     /// The network namespace whose settings are meant.
     #[error(transparent)]
     Netns(#[from] NetnsError),
@@ -165,20 +173,43 @@ pub fn begin(netns: &Netns, plan: &Plan) -> Result<Begun, StartupError> {
     })
 }
 
-/// Does what needs privileges. What is right already needs none.
+/// Does what needs privileges. What is right already needs none. A rank for the out-of-memory killer that
+/// cannot be had is only logged, as kube-proxy does.
 ///
 /// # Errors
 /// [`StartupError::Setting`], [`StartupError::Netns`].
 pub fn initialize(netns: &Netns, settings: &Settings) -> Result<Vec<Warning>, StartupError> {
-    let system = System::default();
-    if let Some(adjustment) = settings.oom_score_adj {
-        oom::adjust(&system, adjustment);
+    if let Some(adjustment) = settings.oom_score_adj
+        && let Err(error) = adjust_oom_score(adjustment)
+    {
+        tracing::warn!("{error}");
     }
+    set_conntrack(netns, &settings.conntrack)
+}
+
+/// Sets what is not right in connection tracking.
+///
+/// # Errors
+/// [`StartupError::Setting`], [`StartupError::Netns`].
+pub fn set_conntrack(
+    netns: &Netns,
+    settings: &ConntrackSettings,
+) -> Result<Vec<Warning>, StartupError> {
+    let system = System::default();
     // Settings under /proc/sys/net are those of the namespace of the thread that reads them.
     netns.within(|| {
         conntrack::load(&system);
-        conntrack::set(&system, &settings.conntrack)
+        conntrack::set(&system, settings)
     })?
+}
+
+/// Sets the process's rank for the out-of-memory killer.
+///
+/// # Errors
+/// [`StartupError::OomScore`].
+pub fn adjust_oom_score(adjustment: i16) -> Result<(), StartupError> {
+    oom::adjust(&System::default(), adjustment)
+        .map_err(|error| StartupError::OomScore { adjustment, error })
 }
 
 /// Gives up what the proxy does not need, for this thread and all that it will start.

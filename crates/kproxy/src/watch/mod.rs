@@ -1,12 +1,14 @@
-//! Waiting: for changes in a folder, for signals, for a point in time. No polling.
+//! Waiting: for changes of a folder or a file, for signals, for a point in time. No polling.
 
 mod addresses;
+mod file;
 mod folder;
 mod reader;
 mod signals;
 mod stop;
 
 pub use addresses::{AddressWatch, addresses_in};
+pub use file::FileWatch;
 pub use folder::{FolderChanges, FolderWatch};
 pub use reader::Reader;
 pub use signals::Signals;

@@ -149,6 +149,13 @@ fn files_as_people_write_them_mean_the_same() {
         "JSON with a flag",
         pair.file(json, &["--hostname-override= Bar", "-v=3"]),
     );
+    let cases = HEADER.replace("api", "Api").replace("kind", "KIND");
+    let [real, ours] = pair.file(&cases, &[]);
+    real.clone().written();
+    assert_same("names in other cases", [real, ours]);
+    let [_, ours] = pair.file(&format!("{HEADER}clientConnection: {{qps: 1e40}}\n"), &[]);
+    let why = ours.reason("failed to decode: ");
+    assert!(why.contains("clientConnection.qps"), "{why}");
     for other in [
         "",
         "kind: KubeProxyConfiguration\n",

@@ -107,8 +107,15 @@ fn command_lines_mean_the_same() {
         "---x",
         "-x",
         "--master=http://y --kubeconfig=/x --kube-api-qps=1.1 --kube-api-burst=3",
+        "--help=false",
+        // An argument that is empty, as templates leave one.
+        "--v=2 ",
+        "--v=2  --bogus",
+        "--v=2 -- --v=3",
+        "--metrics-bind-address=0.0.0.0:+1",
     ] {
-        let args: Vec<_> = line.split_whitespace().collect();
+        let args: Vec<_> = line.split(' ').collect();
+        let args = if line.is_empty() { Vec::new() } else { args };
         assert_same(line, pair.args(&args));
     }
 }
@@ -124,6 +131,19 @@ fn command_lines_are_refused_in_the_same_words() {
         "-x",
         "---x",
         "--v",
+        "-v",
+        "-hx",
+        "-h --bogus",
+        "extra --bogus_flag",
+        "--oom-score-adj=x --bogus",
+        "--bogus --oom-score-adj=x",
+        "--help --oom-score-adj=x",
+        "--help=foo",
+        "--version=",
+        "--version=foo",
+        "--version --bogus",
+        "--init-only=maybe",
+        "--metrics-bind-address=0.0.0.0:+1",
         "--kubeconfig",
         "--v=1 --v",
         "-v=x",
@@ -151,7 +171,6 @@ fn command_lines_are_refused_in_the_same_words() {
         "--oom-score-adj=2147483648",
         "--nodeport-addresses=\"a",
         "--nodeport-addresses=a\"b",
-        "--version=foo",
         "--ipvs-sync-period=1",
     ] {
         let args: Vec<_> = line.split_whitespace().collect();

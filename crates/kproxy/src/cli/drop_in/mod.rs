@@ -1,5 +1,6 @@
 //! `kproxy --config …`: the command line of kube-proxy, for its DaemonSet.
 
+mod pflag;
 mod reload;
 mod usage;
 mod version;
@@ -9,16 +10,18 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches as _};
+use clap::{Arg, ArgAction, Args, Command, FromArgMatches as _};
 use svc_planner::plan::Family;
 
 use self::reload::Reload;
+use self::usage::UsageError;
 use super::options::Beyond;
 use super::recording::RecordingOptions;
 use super::run::SourceSpec;
 use super::{CliError, Exit, Privileges, Target, cleanup};
 use crate::config::{
     Complete, ConfigError, Configz, FLAGS, Flag, FlagError, FlagKind, Given, Logging, Standing,
+    boolean,
 };
 use crate::logging::Logs;
 use crate::node::{self, NodeError, Order, Settings, SiteSettings};
@@ -102,7 +105,6 @@ fn argument(flag: &'static Flag) -> Arg {
         }
         _ => {}
     }
-    let is_switch = flag.kind == FlagKind::Bool || flag.name == "version";
     let argument = Arg::new(flag.name)
         .long(flag.name)
         .action(ArgAction::Append)
@@ -113,7 +115,7 @@ fn argument(flag: &'static Flag) -> Arg {
         Some(short) => argument.short(short),
         None => argument,
     };
-    if is_switch {
+    if is_switch(flag) {
         // As pflag: a value only behind an equals sign.
         let argument = argument.num_args(0..=1).require_equals(true);
         argument.default_missing_value("true")
@@ -122,32 +124,20 @@ fn argument(flag: &'static Flag) -> Arg {
     }
 }
 
-/// Arguments with dashes for underscores in the names of flags, as kube-proxy takes them.
-fn normalized(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
-    let mut only_values = false;
-    let arguments = arguments.into_iter().map(|argument| {
-        only_values |= argument == "--";
-        match argument.to_str() {
-            Some(text) if text.starts_with("--") && !only_values => {
-                let (name, value) = text.split_at(text.find('=').unwrap_or(text.len()));
-                OsString::from(name.replace('_', "-") + value)
-            }
-            _ => argument,
-        }
-    });
-    arguments.collect()
-}
-
 /// Runs with these arguments, of which the first is the program's name.
 pub(super) fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let command = command().name("kproxy").bin_name("kproxy");
-    let matches = match command.try_get_matches_from(normalized(arguments)) {
-        Ok(matches) => matches,
+    let (given, own) = match Asked::by(arguments.into_iter().skip(1)) {
+        Ok(Asked::Run { given, own }) => (given, *own),
+        Ok(Asked::Help) => {
+            // A closed standard output is nothing to complain about.
+            let _ = command().name("kproxy").bin_name("kproxy").print_help();
+            return Exit::Done.into();
+        }
         Err(error) => return usage::tell(&error),
     };
     // Until the configuration says otherwise.
     let logs = Logs::start(Logging::default());
-    match run(&matches, &logs) {
+    match run(given, own, &logs) {
         Ok(exit) => exit.into(),
         Err(error) => {
             tracing::error!(err = %error, "command failed");
@@ -160,13 +150,87 @@ pub(super) fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-fn run(matches: &ArgMatches, logs: &Logs) -> Result<Exit, CliError> {
-    let own = Own::from_arg_matches(matches)?;
-    let given = given(matches)?;
-    if let Some(form) = given.text("version")
-        && let Some(exit) = version::print(form)?
+/// What a command line asks for.
+#[derive(Debug)]
+enum Asked {
+    Run { given: Given, own: Box<Own> },
+    Help,
+}
+
+impl Asked {
+    fn by(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, UsageError> {
+        let options = Own::augment_args(Command::new(NAME).args_override_self(true));
+        let options = options.disable_help_flag(true);
+        let theirs = FLAGS.iter().map(|flag| pflag::Shape {
+            name: flag.name,
+            short: flag.short,
+            is_switch: is_switch(flag),
+        });
+        let ours = options.get_arguments().filter_map(|it| {
+            Some(pflag::Shape {
+                name: it.get_long()?,
+                short: it.get_short(),
+                is_switch: !it.get_action().takes_values(),
+            })
+        });
+        let help = pflag::Shape {
+            name: "help",
+            short: Some('h'),
+            is_switch: true,
+        };
+        let shapes: Vec<_> = theirs.chain(ours).chain([help]).collect();
+        let (mut given, mut own, mut is_help) = (Given::default(), Vec::new(), false);
+        let rest = pflag::parse(&shapes, arguments, |name, value| {
+            let on = || {
+                boolean(value).ok_or_else(|| FlagError {
+                    flag: name.to_owned(),
+                    text: value.to_owned(),
+                    why: format!("strconv.ParseBool: parsing {value:?}: invalid syntax"),
+                })
+            };
+            if let Some(flag) = FLAGS.iter().find(|flag| flag.name == name) {
+                if name == "version" {
+                    version::Form::of(value)?;
+                }
+                given.add(flag, value)?;
+            } else if name == "help" {
+                is_help = on()?;
+            } else if shapes.iter().any(|it| it.name == name && it.is_switch) {
+                let option = format!("--{name}");
+                own.retain(|it| *it != option);
+                own.extend(on()?.then_some(option));
+            } else {
+                own.push(format!("--{name}={value}"));
+            }
+            Ok::<_, UsageError>(())
+        })?;
+        if is_help {
+            return Ok(Self::Help);
+        }
+        // As cobra: empty ones are passed over, if there are no others.
+        if rest.iter().any(|it| !it.is_empty()) {
+            return Err(UsageError::Arguments(rest));
+        }
+        let own = options
+            .no_binary_name(true)
+            .try_get_matches_from(own)
+            .and_then(|matches| Own::from_arg_matches(&matches))?;
+        let own = Box::new(own);
+        Ok(Self::Run { given, own })
+    }
+}
+
+/// Takes a value only behind an equals sign, as pflag has it.
+fn is_switch(flag: &Flag) -> bool {
+    flag.kind == FlagKind::Bool || flag.name == "version"
+}
+
+fn run(given: Given, own: Own, logs: &Logs) -> Result<Exit, CliError> {
+    if let Some(text) = given.text("version")
+        && let Some(form) = version::Form::of(text)?
     {
-        return Ok(exit);
+        form.print()?;
+        return Ok(Exit::Done);
     }
     let complete = given.complete(own.strict_config)?;
     logs.change(complete.config.logging.clone());
@@ -207,12 +271,13 @@ fn run(matches: &ArgMatches, logs: &Logs) -> Result<Exit, CliError> {
         let connection = complete.config.connection(given.text("master"));
         connection.check().map_err(NodeError::Api)?;
     }
+    let filtered = plan.confinement.seccomp.is_some();
     // While this is the only thread.
     let begun = startup::begin(&netns, &plan)?;
     warn(begun.warnings);
     let remover = begun.leftovers.start().map_err(NodeError::Watch)?;
     let signals = Signals::new().map_err(NodeError::Watch)?;
-    let mut orders = Reload::new(signals, given, own, complete, logs.clone())?;
+    let mut orders = Reload::new(signals, given, own, complete, logs.clone(), filtered)?;
     loop {
         let settings = orders.settings();
         match node::run(&settings, Some(&remover), &mut orders)? {
@@ -220,17 +285,6 @@ fn run(matches: &ArgMatches, logs: &Logs) -> Result<Exit, CliError> {
             Order::Restart => tracing::info!("begins anew with the changed configuration"),
         }
     }
-}
-
-/// kube-proxy's flags among the arguments.
-fn given(matches: &ArgMatches) -> Result<Given, FlagError> {
-    let mut given = Given::default();
-    for flag in FLAGS {
-        for text in matches.get_many::<String>(flag.name).into_iter().flatten() {
-            given.add(flag, text)?;
-        }
-    }
-    Ok(given)
 }
 
 /// Logs what is to be warned about.

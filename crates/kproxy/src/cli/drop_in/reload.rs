@@ -4,64 +4,72 @@
 //! |---|---|
 //! | nothing that means anything | nothing |
 //! | `logging` alone | it is logged otherwise from then on |
-//! | `conntrack`, `oomScoreAdj` | they are set; if that needs privileges that were given up, the process ends, with exit code 0, to be started again |
+//! | `conntrack`, `oomScoreAdj` | they are set |
 //! | anything else | the proxy begins anew inside the process; the rules stay, so no packet notices |
-//! | it cannot be read, or is wrong | the error is logged, and all stays as it was |
+//! | it cannot be read, or is wrong, or names a kubeconfig that is | the error is logged, and all stays as it was |
+//!
+//! What needs privileges that were given up (a setting that only they can make, credentials that come from
+//! a program) ends the process with exit code 0, to be started again.
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use super::Own;
+use super::{Own, SourceSpec};
 use crate::cli::CliError;
 use crate::config::{Complete, Configz, Given};
+use crate::leftovers;
 use crate::logging::Logs;
-use crate::node::{Order, Orders, Settings};
+use crate::node::{NodeError, Order, Orders, Settings};
 use crate::startup;
-use crate::watch::{FolderWatch, Signals, wait};
+use crate::watch::{FileWatch, Signals, wait};
 
 /// Orders by signals and by the file.
 #[derive(Debug)]
 pub(super) struct Reload {
     signals: Signals,
-    /// The file's folder: it may be replaced, and so may what a link leads to.
-    watch: Option<FolderWatch>,
+    watch: Option<FileWatch>,
     given: Given,
     own: Own,
+    /// What counts.
     complete: Complete,
+    /// Why what the file says now does not.
+    refused: Option<String>,
+    /// Whether no program can be started any more.
+    filtered: bool,
     logs: Logs,
     shown: Configz,
 }
 
 impl Reload {
-    /// Follows the file that was given, if one was.
+    /// Follows the file that was given, if one was; `filtered` says whether system calls are, so that no program
+    /// can be started any more.
     ///
     /// # Errors
-    /// [`CliError::File`] for a folder that cannot be watched.
+    /// [`CliError::File`] for a file that cannot be watched.
     pub(super) fn new(
         signals: Signals,
         given: Given,
         own: Own,
         complete: Complete,
         logs: Logs,
+        filtered: bool,
     ) -> Result<Self, CliError> {
-        let watch = match given.file() {
-            None => None,
-            Some(file) => {
-                let folder = folder_of(file);
-                let watch = FolderWatch::new(&folder);
-                Some(watch.map_err(|error| CliError::File {
-                    file: folder,
-                    error,
-                })?)
-            }
+        let watched = |file: &Path| {
+            FileWatch::new(file).map_err(|error| CliError::File {
+                file: file.to_owned(),
+                error,
+            })
         };
+        let watch = given.file().map(watched).transpose()?;
         let mut reload = Self {
             signals,
             watch,
             given,
             own,
             complete,
+            refused: None,
+            filtered,
             logs,
             shown: Configz::default(),
         };
@@ -80,31 +88,46 @@ impl Reload {
     /// Reads the file again; an order if the proxy is to begin anew.
     fn read(&mut self) -> Option<Order> {
         let file = self.given.file()?.display().to_string();
-        let new = match self.given.complete(self.own.strict_config) {
+        let new = match self.usable() {
             Ok(new) => new,
             Err(error) => {
-                tracing::error!(err = %error, "{file}: changed, and cannot be used: what it said before counts");
+                let refused = Some(error.to_string());
+                if self.refused != refused {
+                    tracing::error!(err = %error, "{file}: changed, and cannot be used: what it said before counts");
+                    self.refused = refused;
+                }
                 return None;
             }
         };
+        let was_refused = self.refused.take().is_some();
         if new == self.complete {
-            tracing::debug!("{file}: nothing changed");
+            if was_refused {
+                tracing::info!("{file}: says again what counts");
+            } else {
+                tracing::debug!("{file}: nothing changed");
+            }
             return None;
         }
         let before = self.settings();
         self.logs.change(new.config.logging.clone());
         super::tell(&new);
-        if new.config.startup() != self.complete.config.startup() {
-            match startup::initialize(&before.netns, &new.config.startup()) {
-                Ok(warnings) => super::warn(warnings),
-                Err(error) => {
-                    tracing::error!(
-                        err = %error,
-                        "{file}: changed, which needs privileges that were given up: ends, to be started again"
-                    );
-                    return Some(Order::End);
-                }
+        let told = self.complete.config.differences();
+        for difference in new.config.differences() {
+            if !told.contains(&difference) {
+                tracing::warn!("{difference}");
             }
+        }
+        let base = leftovers::Options::default();
+        let [old, wanted] = [&self.complete, &new].map(|it| it.config.leftovers(base.clone()));
+        if old.exclude != wanted.exclude {
+            tracing::warn!("ipvs.excludeCIDRs changed: it counts when the process starts again");
+        }
+        if let Err(error) = self.set_up(&new) {
+            tracing::error!(
+                err = %error,
+                "{file}: changed, which needs privileges that were given up: ends, to be started again"
+            );
+            return Some(Order::End);
         }
         self.shown.show(&new.config);
         self.complete = new;
@@ -114,6 +137,40 @@ impl Reload {
         }
         tracing::info!("{file}: changed");
         Some(Order::Restart)
+    }
+
+    /// What flags and file say now, if the proxy can begin with it.
+    fn usable(&self) -> Result<Complete, CliError> {
+        let new = self.given.complete(self.own.strict_config)?;
+        if self.own.source == SourceSpec::Api {
+            let connection = new.config.connection(self.given.text("master"));
+            connection.check().map_err(NodeError::Api)?;
+        }
+        Ok(new)
+    }
+
+    /// Does what is done once at the start, where it changed.
+    fn set_up(&self, new: &Complete) -> Result<(), Box<dyn core::error::Error>> {
+        let (before, after) = (&self.complete.config, &new.config);
+        if self.filtered
+            && after.client_connection.kubeconfig != before.client_connection.kubeconfig
+        {
+            let connection = after.connection(None);
+            if connection.starts_programs() {
+                return Err("credentials come from a program, and none can be started".into());
+            }
+        }
+        let (before, after) = (before.startup(), after.startup());
+        if after.conntrack != before.conntrack {
+            let netns = self.own.target.netns();
+            super::warn(startup::set_conntrack(&netns, &after.conntrack)?);
+        }
+        if let Some(adjustment) = after.oom_score_adj
+            && after.oom_score_adj != before.oom_score_adj
+        {
+            startup::adjust_oom_score(adjustment)?;
+        }
+        Ok(())
     }
 }
 
@@ -131,25 +188,12 @@ impl Orders for Reload {
             if stopped {
                 return Ok(None);
             }
-            if !changed {
-                continue;
-            }
-            let changes = watch.drain()?;
-            let name = self.given.file().and_then(Path::file_name).map(Path::new);
-            let is_ours = |name: &Path| changes.names.contains(name);
-            if !changes.gone
-                && (changes.all || name.is_some_and(is_ours))
+            if changed
+                && watch.drain()?
                 && let Some(order) = self.read()
             {
                 return Ok(Some(order));
             }
         }
-    }
-}
-
-fn folder_of(file: &Path) -> PathBuf {
-    match file.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
-        _ => PathBuf::from("."),
     }
 }

@@ -7,13 +7,12 @@ use crate::config::{Configz, KubeProxyConfiguration};
 use crate::node::SourceSettings;
 
 fn parsed(line: &str) -> Result<(Given, Own), String> {
-    let arguments = line.split_whitespace().map(OsString::from);
-    let matches = command()
-        .try_get_matches_from(normalized(arguments))
-        .map_err(|error| error.to_string())?;
-    let given = given(&matches).map_err(|error| error.to_string())?;
-    let own = Own::from_arg_matches(&matches).map_err(|error| error.to_string())?;
-    Ok((given, own))
+    let arguments = line.split_whitespace().skip(1).map(OsString::from);
+    match Asked::by(arguments) {
+        Ok(Asked::Run { given, own }) => Ok((given, *own)),
+        Ok(Asked::Help) => panic!("help"),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 fn config(line: &str) -> KubeProxyConfiguration {

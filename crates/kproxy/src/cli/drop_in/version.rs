@@ -1,51 +1,68 @@
 //! `--version`.
 
-use std::io::Write as _;
+use std::io::{self, Write as _};
 
-use crate::cli::{CliError, Exit};
 use crate::config::{FlagError, boolean};
 
 /// The kube-proxy whose flags, file and behaviour these are.
 const KUBE_PROXY: &str = "v1.37.2";
 
-/// Prints the version: in one line, or in parts (`raw`); nothing if it is not asked for.
-///
-/// # Errors
-/// [`CliError::Flag`], [`CliError::Output`].
-pub(super) fn print(form: &str) -> Result<Option<Exit>, CliError> {
-    let version = env!("CARGO_PKG_VERSION");
-    let text = match (form, boolean(form)) {
-        (_, Some(false)) => return Ok(None),
-        (_, Some(true)) => format!("kproxy v{version}\n"),
-        ("raw", _) => {
-            let part = |index| version.split('.').nth(index).unwrap_or_default();
+/// How the version is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// In one line.
+    Line,
+    /// In parts.
+    Raw,
+}
+
+impl Form {
+    /// What the flag's value asks for, if for anything.
+    ///
+    /// # Errors
+    /// [`FlagError`].
+    pub(super) fn of(text: &str) -> Result<Option<Self>, FlagError> {
+        if text == "raw" {
+            return Ok(Some(Self::Raw));
+        }
+        if let Some(asked) = boolean(text) {
+            return Ok(asked.then_some(Self::Line));
+        }
+        // kube-proxy takes a patch of its own version there, to be told.
+        let why = if text.starts_with('v') {
+            let version = env!("CARGO_PKG_VERSION");
             format!(
+                "version {text:?} must match major/minor/patch of default version \"v{version}\""
+            )
+        } else {
+            format!("strconv.ParseBool: parsing {text:?}: invalid syntax")
+        };
+        Err(FlagError {
+            flag: "version".to_owned(),
+            text: text.to_owned(),
+            why,
+        })
+    }
+
+    /// Prints it.
+    ///
+    /// # Errors
+    /// Of standard output.
+    pub(super) fn print(self) -> io::Result<()> {
+        let version = env!("CARGO_PKG_VERSION");
+        let part = |index| version.split('.').nth(index).unwrap_or_default();
+        let text = match self {
+            Self::Line => format!("kproxy v{version}\n"),
+            Self::Raw => format!(
                 "version.Info{{Major:{:?}, Minor:{:?}, GitVersion:\"v{version}\", KubeProxy:{KUBE_PROXY:?}, \
                  Platform:\"linux/{}\"}}\n",
                 part(0),
                 part(1),
                 architecture(),
-            )
-        }
-        // kube-proxy takes a patch of its own version there, to be told.
-        (other, _) => {
-            let why = if other.starts_with('v') {
-                format!(
-                    "version {other:?} must match major/minor/patch of default version \"v{version}\""
-                )
-            } else {
-                format!("strconv.ParseBool: parsing {other:?}: invalid syntax")
-            };
-            return Err(FlagError {
-                flag: "version",
-                text: other.to_owned(),
-                why,
-            }
-            .into());
-        }
-    };
-    std::io::stdout().lock().write_all(text.as_bytes())?;
-    Ok(Some(Exit::Done))
+            ),
+        };
+        io::stdout().lock().write_all(text.as_bytes())
+    }
 }
 
 /// As Go names it.

@@ -30,7 +30,7 @@ pub struct Given(Vec<(&'static Flag, Value)>);
 #[error("invalid argument {text:?} for \"{}\" flag: {why}", shown(flag))]
 pub struct FlagError {
     /// Which.
-    pub flag: &'static str,
+    pub flag: String,
     /// What was given.
     pub text: String,
     /// Why not.
@@ -41,6 +41,7 @@ pub struct FlagError {
 fn shown(flag: &str) -> String {
     match flag {
         "v" => "-v, --v".to_owned(),
+        "help" => "-h, --help".to_owned(),
         flag => format!("--{flag}"),
     }
 }
@@ -107,7 +108,7 @@ impl Given {
             return Ok(());
         }
         let value = flag.kind.read(text).map_err(|why| FlagError {
-            flag: flag.name,
+            flag: flag.name.to_owned(),
             text: text.to_owned(),
             why,
         })?;

@@ -178,8 +178,9 @@ fn ip_port(text: &str) -> Result<&str, String> {
         return Err(format!("{host:?} is not a valid IP address"));
     }
     match port.parse::<u16>() {
-        Ok(_) => Ok(text),
-        Err(_) => Err(format!("{port:?} is not a valid number")),
+        // Rust takes a sign.
+        Ok(_) if !port.starts_with('+') => Ok(text),
+        _ => Err(format!("{port:?} is not a valid number")),
     }
 }
 
@@ -282,6 +283,7 @@ mod tests {
             (FlagKind::IpPort, "foo"),
             (FlagKind::IpPort, "foo:1"),
             (FlagKind::IpPort, "1.2.3.4:x"),
+            (FlagKind::IpPort, "1.2.3.4:+1"),
             (FlagKind::Gates, "A=maybe"),
             (FlagKind::Level, "-1"),
             (FlagKind::Level, "+1"),
