@@ -415,3 +415,33 @@ fn remove_sets() {
         Err(error) => tracing::debug!("ipset: {error}"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_removed_time_and_again_cannot_be_removed() {
+        let mut cleaner = Cleaner::new(Options::default(), Hands::None);
+        let what = What::NfTables(Family::Ipv4);
+        for found in [Found::Removed, Found::Nothing, Found::Removed] {
+            assert_eq!(cleaner.judge(what, found), (what, None));
+        }
+        // Gone for the moment only.
+        for found in [Found::Removed, Found::Nothing] {
+            let (_, remaining) = cleaner.judge(what, found);
+            let line = remaining.unwrap().to_string();
+            assert!(
+                line.contains("comes back") && line.ends_with("pgrep -a kube-proxy"),
+                "{line}"
+            );
+        }
+        let other = What::NfTables(Family::Ipv6);
+        assert_eq!(cleaner.judge(other, Found::Removed), (other, None));
+        let quiet = Instant::now().checked_sub(QUIET + Duration::from_secs(1));
+        cleaner
+            .removals
+            .insert(what, vec![quiet.unwrap(); TOO_OFTEN]);
+        assert_eq!(cleaner.judge(what, Found::Nothing), (what, None));
+    }
+}
