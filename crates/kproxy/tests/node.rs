@@ -11,10 +11,17 @@ mod sandbox;
 use core::net::IpAddr;
 use std::io::{BufRead as _, BufReader, Lines};
 use std::process::{Child, ChildStderr, Stdio};
+use std::thread;
 
 use netns_lab::{add_address, remove_address};
 use nft_batch::Events;
+use rustix::io::Errno;
+use rustix::net::AddressFamily;
 use sandbox::{Sandbox, sandboxed, service, slice};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule,
+};
 use serde_json::{Value as Json, json};
 use svc_planner::plan::{DataType, Family, Key, KeyType};
 
@@ -328,4 +335,73 @@ fn a_node_whose_ipv6_is_switched_off_is_served() {
             it.endpoint("fd00:10:96::10", 80, 0) == six
         });
     });
+}
+
+/// Has this thread, and what it starts, find a kernel that makes no socket of IPv6 (`ipv6.disable=1`).
+fn without_ipv6() {
+    let six = u64::from(AddressFamily::INET6.as_raw());
+    let of_it = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, six).unwrap();
+    let missing = u32::try_from(Errno::AFNOSUPPORT.raw_os_error()).unwrap();
+    let filter = SeccompFilter::new(
+        [(
+            libc::SYS_socket,
+            vec![SeccompRule::new(vec![of_it]).unwrap()],
+        )]
+        .into(),
+        SeccompAction::Allow,
+        SeccompAction::Errno(missing),
+        std::env::consts::ARCH.try_into().unwrap(),
+    );
+    let program: BpfProgram = filter.unwrap().try_into().unwrap();
+    seccompiler::apply_filter(&program).unwrap();
+}
+
+/// B102: everything else is of both families. Only a Node that is first of all one of IPv6 is an error.
+#[test]
+fn without_ipv6_in_the_kernel_ipv4_is_served() {
+    for addresses in [["192.0.2.1", "2001:db8::1"], ["2001:db8::1", "192.0.2.1"]] {
+        sandboxed(move |mut sandbox| {
+            let mut events = Events::open().unwrap();
+            on_interfaces(&addresses);
+            let mut web = service("web", "10.96.0.10");
+            web["spec"]["clusterIPs"] = json!(["10.96.0.10", "fd00:10:96::10"]);
+            sandbox.write_json(
+                "all.json",
+                &[
+                    node(&addresses, &["10.1.0.0/24", "fd00:10:1::/64"]),
+                    web,
+                    slice("web", &["10.1.0.1"]),
+                    slice("web", &["fd00:10:1::1"]),
+                ],
+            );
+            let options = [
+                "--cluster-cidr=10.1.0.0/16,fd00:10::/32",
+                "--nodeport-addresses=0.0.0.0/0,::/0",
+                "--healthz-bind-address=0.0.0.0:10256",
+                "-v",
+            ];
+            let mut running = thread::scope(|scope| {
+                let starting = scope.spawn(|| {
+                    without_ipv6();
+                    Running::start(&sandbox, &options)
+                });
+                starting.join().unwrap()
+            });
+            let said = running.until("ip: in force");
+            sandbox.until(&mut events, |it| it.endpoint("10.96.0.10", 80, 0).is_some());
+            let listed = sandbox.nft(&["list", "tables"]);
+            let tables = String::from_utf8(listed.stdout).unwrap();
+            assert_eq!(
+                tables, "table ip kube-proxy\n",
+                "there is nothing to use another for"
+            );
+            let errors: Vec<_> = said.iter().filter(|it| it.contains("ERROR")).collect();
+            let is_first = addresses[0].contains(':');
+            assert_eq!(errors.len(), usize::from(is_first), "{said:#?}");
+            for error in errors {
+                let expected = "ip6: the Node's first family, which this kernel lacks";
+                assert!(error.contains(expected), "{error}");
+            }
+        });
+    }
 }

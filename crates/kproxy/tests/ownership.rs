@@ -65,14 +65,21 @@ fn a_table_can_belong_to_the_process() {
         // Another one with state of its own, as if from another mount namespace.
         let elsewhere = tempfile::tempdir().unwrap();
         let folder = sandbox.folder().to_str().unwrap().to_owned();
-        let second = Command::new(env!("CARGO_BIN_EXE_kproxy"))
-            .args(["apply", "-f", &folder, "--state-dir"])
-            .arg(elsewhere.path())
-            .output()
-            .unwrap();
-        assert_eq!(second.status.code(), Some(1), "{second:?}");
-        let why = String::from_utf8_lossy(&second.stderr);
-        assert!(why.contains("is owned by another process"), "{why}");
+        let source = format!("dir:{folder}");
+        for command in [["apply", "-f", &folder], ["run", "--source", &source]] {
+            let second = Command::new(env!("CARGO_BIN_EXE_kproxy"))
+                .args(command)
+                .args(["--no-node", "--state-dir"])
+                .arg(elsewhere.path())
+                .output()
+                .unwrap();
+            assert_eq!(second.status.code(), Some(1), "{second:?}");
+            let why = String::from_utf8_lossy(&second.stderr);
+            assert!(why.contains("is owned by another process"), "{why}");
+        }
+        let cleanup = sandbox.kproxy(&["cleanup"]);
+        assert_eq!(cleanup.status.code(), Some(1), "{cleanup:?}");
+        assert!(sandbox.route("10.96.0.10", 80).is_some());
 
         // It outlives its owner; whoever wants it without that flag is refused.
         let handle = sandbox.set_handle("services");
@@ -155,5 +162,95 @@ fn a_second_one_waits_and_takes_over_without_a_change() {
         sandbox.until(&mut events, |it| it.endpoint("10.96.0.10", 80, 0) == moved);
         assert_eq!(sandbox.set_handle("services"), handle, "gone on with");
         assert_eq!(second.stop(), 0);
+    });
+}
+
+/// B93: rules of others in the tables that iptables would use, and tables of our name in other families.
+#[test]
+fn native_rules_in_well_known_tables_are_left_alone() {
+    sandboxed(|mut sandbox| {
+        let mut events = Events::open().unwrap();
+        let mut theirs = String::new();
+        for family in ["ip", "ip6", "inet"] {
+            for table in ["filter", "nat", "mangle"] {
+                let table = format!("{family} {table}");
+                theirs += &format!(
+                    "add table {table}; \
+                     add set {table} services {{ type inet_service; elements = {{ 22, 53 }}; }}; \
+                     add chain {table} services; \
+                     add rule {table} services tcp dport @services accept; \
+                     add chain {table} INPUT {{ type filter hook input priority 0; policy drop; }}; \
+                     add rule {table} INPUT ct state established accept; \
+                     add chain {table} PREROUTING {{ type nat hook prerouting priority -100; }}; \
+                     add rule {table} PREROUTING jump services;"
+                );
+            }
+        }
+        theirs += "add table inet kube-proxy; \
+                   add chain inet kube-proxy services { type filter hook forward priority 0; }; \
+                   add rule inet kube-proxy services counter packets 7 bytes 7 accept; \
+                   add table arp kube-proxy; add table bridge kube-proxy;";
+        nft(&theirs).unwrap();
+        let listed = || {
+            let output = Command::new("nft").args(["-s", "list", "ruleset"]).output();
+            String::from_utf8(output.unwrap().stdout).unwrap()
+        };
+        // Without our own tables, which are the only ones of these two names.
+        let others = || {
+            let mut is_ours = false;
+            let text = listed();
+            let lines = text.lines().filter(|line| {
+                if line.starts_with("table ") {
+                    is_ours = ["table ip kube-proxy {", "table ip6 kube-proxy {"].contains(line);
+                }
+                !is_ours
+            });
+            lines.map(str::to_owned).collect::<Vec<_>>()
+        };
+        let before = others();
+        sandbox.write_web("web.json", "10.1.0.1");
+        for endpoint in ["10.1.0.2", "10.1.0.3"] {
+            let running = sandbox.start();
+            sandbox.write_web("web.json", endpoint);
+            let moved = Some(format!("{endpoint}:8080"));
+            sandbox.until(&mut events, |it| it.endpoint("10.96.0.10", 80, 0) == moved);
+            assert_eq!(running.stop(), 0);
+            assert_eq!(others(), before);
+        }
+        assert!(listed().contains("table ip6 kube-proxy {"));
+        assert!(sandbox.kproxy(&["cleanup"]).status.success());
+        assert_eq!(listed().lines().collect::<Vec<_>>(), before);
+    });
+}
+
+/// B88: what others did is in force no more, and the log says who it was.
+#[test]
+fn what_others_do_to_our_tables_is_put_right_and_logged() {
+    sandboxed(|mut sandbox| {
+        let mut events = Events::open().unwrap();
+        sandbox.write_web("web.json", "10.1.0.1");
+        let (child, mut log) = start(&sandbox, &["-v"]);
+        let running = Running(child);
+        log.find(|line| line.contains("ip: in force")).unwrap();
+        for edit in [
+            "flush ruleset",
+            "delete table ip kube-proxy",
+            "flush chain ip kube-proxy nat-prerouting; delete chain ip kube-proxy nat-prerouting",
+        ] {
+            nft(edit).unwrap();
+            let said = log
+                .find(|line| line.contains("table ip kube-proxy was changed by"))
+                .unwrap();
+            assert!(
+                said.contains("WARN") && said.contains("nft"),
+                "{edit}: {said}"
+            );
+            sandbox.until(&mut events, |it| {
+                let chain = it.nft(&["list", "chain", "ip", "kube-proxy", "nat-prerouting"]);
+                let is_led = String::from_utf8_lossy(&chain.stdout).contains("jump services");
+                is_led && it.endpoint("10.96.0.10", 80, 0).is_some()
+            });
+        }
+        assert_eq!(running.stop(), 0);
     });
 }

@@ -11,4 +11,5 @@ mod files;
 mod flags;
 mod oracle;
 mod reference;
+mod sources;
 mod spellings;
