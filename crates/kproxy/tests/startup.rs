@@ -10,9 +10,13 @@ mod sandbox;
 use core::time::Duration;
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
 
 use kproxy::netns::Netns;
 use kproxy::startup::{ConntrackSettings, Settings, StartupError, initialize};
@@ -20,6 +24,7 @@ use nft_batch::Events;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use rustix::thread::set_thread_uid;
+use serde_json::Value as Json;
 use test_support::in_new_netns;
 
 use sandbox::{Running, Sandbox, sandboxed};
@@ -220,5 +225,110 @@ fn settings_of_the_network_namespace_are_made_and_those_of_the_host_reported() {
             error.to_string().contains("udp_timeout to 22 (it is 21)"),
             "{error}"
         );
+    });
+}
+
+/// A hash table that is too small and cannot be made larger is told to those who watch the cluster, too.
+#[test]
+fn a_small_hash_table_becomes_an_event_of_the_node() {
+    in_new_netns(|| {
+        Command::new("ip")
+            .args(["link", "set", "lo", "up"])
+            .status()
+            .unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let small = folder.path().join("hashsize");
+        fs::write(&small, "5\n").unwrap();
+        unshare(CloneFlags::CLONE_NEWNS).unwrap();
+        let none = None::<&str>;
+        let change = |from: Option<&Path>, to: &Path, flags| {
+            mount(from, to, none, flags, none).unwrap();
+        };
+        change(None, Path::new("/"), MsFlags::MS_REC | MsFlags::MS_PRIVATE);
+        let shown = Path::new("/sys/module/nf_conntrack/parameters/hashsize");
+        change(Some(&small), shown, MsFlags::MS_BIND);
+        let read_only = MsFlags::MS_REMOUNT | MsFlags::MS_BIND | MsFlags::MS_RDONLY;
+        change(None, shown, read_only);
+
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let master = format!("--master=http://{}", server.local_addr().unwrap());
+        let (events, told) = channel();
+        thread::spawn(move || {
+            for connection in server.incoming() {
+                let events = events.clone();
+                thread::spawn(move || take_events(&connection.unwrap(), &events));
+            }
+        });
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kproxy"));
+        command
+            .args(["--seccomp=kill", "--hostname-override=node-a", &master])
+            .args(["--conntrack-max-per-core=1", "--conntrack-min=100"])
+            .arg("--state-dir")
+            .arg(folder.path())
+            .stderr(Stdio::null());
+        let _running = Running(command.spawn().unwrap());
+        let event = loop {
+            let event = told.recv_timeout(Duration::from_secs(60)).unwrap();
+            if event["reason"] == "readOnlySysFS" {
+                break event;
+            }
+        };
+        assert_eq!(event["type"], "Warning", "{event}");
+        assert_eq!(event["action"], "StartKubeProxy", "{event}");
+        assert_eq!(event["regarding"]["kind"], "Node", "{event}");
+        assert_eq!(event["regarding"]["name"], "node-a", "{event}");
+        let note = event["note"].as_str().unwrap();
+        assert!(
+            note.contains("hashsize") && note.contains("it is 5"),
+            "{note}"
+        );
+    });
+}
+
+/// An API server that takes Events and has nothing else.
+fn take_events(connection: &TcpStream, events: &Sender<Json>) -> Option<()> {
+    let mut reader = BufReader::new(connection);
+    loop {
+        let (mut first, mut length) = (String::new(), 0);
+        reader.read_line(&mut first).ok().filter(|read| *read > 0)?;
+        loop {
+            let mut line = String::new();
+            reader.read_line(&mut line).ok().filter(|read| *read > 0)?;
+            let line = line.trim().to_ascii_lowercase();
+            if line.is_empty() {
+                break;
+            }
+            if let Some(value) = line.strip_prefix("content-length:") {
+                length = value.trim().parse().ok()?;
+            }
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).ok()?;
+        let is_event = first.starts_with("POST ") && first.contains("/events");
+        if is_event {
+            events.send(serde_json::from_slice(&body).ok()?).ok()?;
+        }
+        let status = if is_event { "201 Created" } else { "503 Later" };
+        let answer = format!(
+            "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{{}}"
+        );
+        let mut writer = connection;
+        writer.write_all(answer.as_bytes()).ok()?;
+    }
+}
+
+#[test]
+fn without_the_capability_it_says_which_is_missing() {
+    serving(|sandbox| {
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--bounding-set=-net_admin", "--inh-caps=-all", "--"])
+            .arg(env!("CARGO_BIN_EXE_kproxy"))
+            .args(["run", "--no-node", "--state-dir", "/nowhere", "--source"])
+            .arg(format!("dir:{}", sandbox.folder().display()));
+        let output = command.output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("CAP_NET_ADMIN"), "{said}");
     });
 }

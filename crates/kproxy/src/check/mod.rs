@@ -14,7 +14,7 @@ pub(crate) use kernel::OLDEST as OLDEST_KERNEL;
 
 use std::path::Path;
 
-use nft_batch::{Connection, OpenError};
+use nft_batch::{Connection, Errno, OpenError};
 use serde::Serialize;
 use thiserror::Error;
 
@@ -145,7 +145,21 @@ fn look(netns: &Netns, state_folder: &Path) -> Vec<Finding> {
 }
 
 fn unusable(error: &OpenError) -> Finding {
-    let message = format!("nf_tables cannot be used at all: {error}");
+    let errno = match error {
+        OpenError::Query(error) => error.errno(),
+        OpenError::Socket { errno, .. } => Some(*errno),
+        _ => None,
+    };
+    let why = match errno {
+        Some(Errno::EPERM) => {
+            " (needs CAP_NET_ADMIN in the user namespace that the network namespace belongs to)"
+        }
+        Some(Errno::EINVAL | Errno::EOPNOTSUPP) => {
+            " (the kernel lacks it: load module nf_tables, or use a kernel with CONFIG_NF_TABLES)"
+        }
+        _ => "",
+    };
+    let message = format!("nf_tables cannot be used at all: {error}{why}");
     finding(Check::Features, Level::Problem, message)
 }
 

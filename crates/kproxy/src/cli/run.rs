@@ -148,6 +148,8 @@ impl Run {
                 gates: self.proxy.gates(),
                 ..self.sites.settings()
             },
+            // Nothing is set up.
+            warnings: Vec::new(),
         }
     }
 }

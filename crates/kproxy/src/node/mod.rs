@@ -119,6 +119,10 @@ fn work(settings: &Settings, leftovers: Option<&Remover>, stop: &Stop) -> Result
         health.leftovers().record(recorder.clone());
         let started = String::new();
         recorder.node(EventType::Normal, "Starting", "StartKubeProxy", started);
+        for warning in &settings.warnings {
+            let note = warning.message.clone();
+            recorder.node(EventType::Warning, warning.reason, "StartKubeProxy", note);
+        }
     }
     let sources = Sources {
         health,

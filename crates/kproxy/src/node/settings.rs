@@ -13,6 +13,7 @@ use super::{Identity, SiteSettings, SourceSettings};
 use crate::engine::{EngineError, GuardOptions, Recording, StateDir};
 use crate::netns::Netns;
 use crate::proxy::Periods;
+use crate::startup;
 
 /// Everything the proxy of a node is told, whoever tells it: options of `kproxy run`, or a
 /// configuration file of kube-proxy's.
@@ -42,6 +43,8 @@ pub struct Settings {
     pub guard: GuardOptions,
     /// Where to tell how it is doing.
     pub sites: SiteSettings,
+    /// What could not be set up: Events of the own Node.
+    pub warnings: Vec<startup::Warning>,
 }
 
 impl Settings {

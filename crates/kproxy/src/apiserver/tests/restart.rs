@@ -88,6 +88,7 @@ fn settings(url: String, state_dir: &std::path::Path) -> Settings {
             statusz: Audience::Nobody,
             ..SiteSettings::default()
         },
+        warnings: Vec::new(),
     }
 }
 

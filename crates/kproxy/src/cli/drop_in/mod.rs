@@ -255,7 +255,7 @@ fn run(given: Given, own: Own, logs: &Logs) -> Result<Exit, CliError> {
     };
     if given.is_on("init-only") {
         startup::require_kernel()?;
-        warn(startup::initialize(&netns, &plan.settings)?);
+        warn(&startup::initialize(&netns, &plan.settings)?);
         return Ok(Exit::Done);
     }
     let node = complete.config.identity().name;
@@ -274,10 +274,12 @@ fn run(given: Given, own: Own, logs: &Logs) -> Result<Exit, CliError> {
     let filtered = plan.confinement.seccomp.is_some();
     // While this is the only thread.
     let begun = startup::begin(&netns, &plan)?;
-    warn(begun.warnings);
+    warn(&begun.warnings);
     let remover = begun.leftovers.start().map_err(NodeError::Watch)?;
     let signals = Signals::new().map_err(NodeError::Watch)?;
-    let mut orders = Reload::new(signals, given, own, complete, logs.clone(), filtered)?;
+    let logs = logs.clone();
+    let warnings = begun.warnings;
+    let mut orders = Reload::new(signals, given, own, complete, logs, filtered, warnings)?;
     loop {
         let settings = orders.settings();
         match node::run(&settings, Some(&remover), &mut orders)? {
@@ -294,7 +296,7 @@ fn tell(complete: &Complete) {
     }
 }
 
-fn warn(warnings: Vec<startup::Warning>) {
+fn warn(warnings: &[startup::Warning]) {
     for warning in warnings {
         tracing::warn!(reason = warning.reason, "{}", warning.message);
     }
@@ -333,6 +335,7 @@ impl Own {
                 statusz: self.statusz,
                 ..config.sites()
             },
+            warnings: Vec::new(),
         }
     }
 }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | nothing that means anything | nothing |
 //! | `logging` alone | it is logged otherwise from then on |
-//! | `conntrack`, `oomScoreAdj` | they are set |
+//! | `conntrack`, `oomScoreAdj` | they are set; if there is something else to warn of, it begins anew, for the Event |
 //! | anything else | the proxy begins anew inside the process; the rules stay, so no packet notices |
 //! | it cannot be read, or is wrong, or names a kubeconfig that is | the error is logged, and all stays as it was |
 //!
@@ -39,11 +39,13 @@ pub(super) struct Reload {
     filtered: bool,
     logs: Logs,
     shown: Configz,
+    /// What could not be set up for what counts.
+    warnings: Vec<startup::Warning>,
 }
 
 impl Reload {
     /// Follows the file that was given, if one was; `filtered` says whether system calls are, so that no program
-    /// can be started any more.
+    /// can be started any more, and `warnings` what could not be set up.
     ///
     /// # Errors
     /// [`CliError::File`] for a file that cannot be watched.
@@ -54,6 +56,7 @@ impl Reload {
         complete: Complete,
         logs: Logs,
         filtered: bool,
+        warnings: Vec<startup::Warning>,
     ) -> Result<Self, CliError> {
         let watched = |file: &Path| {
             FileWatch::new(file).map_err(|error| CliError::File {
@@ -72,6 +75,7 @@ impl Reload {
             filtered,
             logs,
             shown: Configz::default(),
+            warnings,
         };
         reload.shown.show(&reload.complete.config);
         // It may have changed before it was watched.
@@ -82,7 +86,10 @@ impl Reload {
     /// What the proxy is told now.
     pub(super) fn settings(&self) -> Settings {
         let master = self.given.text("master");
-        self.own.settings(&self.complete, master, &self.shown)
+        Settings {
+            warnings: self.warnings.clone(),
+            ..self.own.settings(&self.complete, master, &self.shown)
+        }
     }
 
     /// Reads the file again; an order if the proxy is to begin anew.
@@ -150,7 +157,7 @@ impl Reload {
     }
 
     /// Does what is done once at the start, where it changed.
-    fn set_up(&self, new: &Complete) -> Result<(), Box<dyn core::error::Error>> {
+    fn set_up(&mut self, new: &Complete) -> Result<(), Box<dyn core::error::Error>> {
         let (before, after) = (&self.complete.config, &new.config);
         if self.filtered
             && after.client_connection.kubeconfig != before.client_connection.kubeconfig
@@ -163,7 +170,8 @@ impl Reload {
         let (before, after) = (before.startup(), after.startup());
         if after.conntrack != before.conntrack {
             let netns = self.own.target.netns();
-            super::warn(startup::set_conntrack(&netns, &after.conntrack)?);
+            self.warnings = startup::set_conntrack(&netns, &after.conntrack)?;
+            super::warn(&self.warnings);
         }
         if let Some(adjustment) = after.oom_score_adj
             && after.oom_score_adj != before.oom_score_adj
