@@ -17,6 +17,7 @@ use rustls_pki_types::pem::PemObject as _;
 use serde_json::Value;
 
 use super::error::BoxError;
+use super::link::Seen;
 use super::{ClientError, ConnectionOptions, proxy};
 
 /// Where a Pod finds its service account.
@@ -27,8 +28,8 @@ pub(super) struct Settings {
     /// Without a proxy, which is the next.
     pub(super) config: Config,
     pub(super) proxy: Option<Intercept>,
-    /// What it was read from, but for the kubeconfig itself.
-    pub(super) files: Vec<PathBuf>,
+    /// What it was read from, but for the kubeconfig itself, as it was before that.
+    pub(super) files: Vec<Seen>,
 }
 
 impl ConnectionOptions {
@@ -99,7 +100,7 @@ impl<E: Into<BoxError>> From<E> for TargetError {
 
 fn master_error(url: &str, error: BoxError) -> ClientError {
     ClientError::Master {
-        url: url.to_owned(),
+        url: proxy::without_password(url),
         error,
     }
 }
@@ -135,7 +136,10 @@ impl Target {
         };
         let server = server(&url).map_err(|error| match master {
             Some(url) => TargetError::Master(master_error(url, error)),
-            None => TargetError::Other(format!("server {url:?}: {error}").into()),
+            None => {
+                let shown = proxy::without_password(&url);
+                TargetError::Other(format!("server {shown:?}: {error}").into())
+            }
         })?;
         // Of the address that is used, for exec plugins.
         cluster.server = Some(url);
@@ -201,12 +205,13 @@ impl Target {
         config.disable_compression = cluster.disable_compression.unwrap_or_default();
         config.tls_server_name.clone_from(&cluster.tls_server_name);
         let mut files = Vec::new();
+        if is_secure && cluster.certificate_authority_data.is_none() {
+            files.extend(cluster.certificate_authority.as_ref().map(Seen::now));
+        }
         let failed = |error: BoxError| ClientError::Credentials(error);
+        // Reads the authority.
         let told = ExecAuthCluster::try_from(&cluster).map_err(|error| failed(error.into()))?;
         if is_secure {
-            if cluster.certificate_authority_data.is_none() {
-                files.extend(cluster.certificate_authority.as_ref().map(PathBuf::from));
-            }
             if let Some(pem) = &told.certificate_authority_data {
                 config.root_cert = Some(certificates(pem).map_err(failed)?);
             }
@@ -286,7 +291,8 @@ fn read(path: &Path) -> Result<Kubeconfig, BoxError> {
     for context in entries(&mut tree, "contexts", "context") {
         context.entry("cluster").or_insert("".into());
     }
-    let mut config: Kubeconfig = serde_json::from_value(tree)?;
+    let mut config: Kubeconfig =
+        serde_json::from_value(tree).map_err(|error| without_value(&error))?;
     let folder = path.parent().unwrap_or_else(|| Path::new(""));
     let clusters = config.clusters.iter_mut();
     for cluster in clusters.filter_map(|it| it.cluster.as_mut()) {
@@ -304,6 +310,16 @@ fn read(path: &Path) -> Result<Kubeconfig, BoxError> {
         }
     }
     Ok(config)
+}
+
+/// What is wrong, without the value that is: a password of digits and no quotes is one, too.
+fn without_value(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let parts = text.split_once(": ").zip(text.rsplit_once(", expected "));
+    match parts {
+        Some(((what, _), (_, expected))) => format!("{what}, expected {expected}"),
+        None => text,
+    }
 }
 
 fn without_nulls(tree: &mut Value) {
@@ -358,19 +374,19 @@ fn as_whom(
     mut auth: AuthInfo,
     said: Option<(String, String)>,
     cluster: ExecAuthCluster,
-    files: &mut Vec<PathBuf>,
+    files: &mut Vec<Seen>,
 ) -> Result<AuthInfo, BoxError> {
     let certificates = [&auth.client_certificate, &auth.client_key];
-    files.extend(certificates.into_iter().flatten().map(PathBuf::from));
+    files.extend(certificates.into_iter().flatten().map(Seen::now));
     // What the file says counts more than what is written down beside it, as long as it can be read.
     if let Some(file) = auth.token_file.take() {
         let path = PathBuf::from(file);
+        files.push(Seen::now(&path));
         match token(&path) {
             Ok(token) => auth.token = Some(token.into()),
             Err(error) if auth.token.is_none() => return Err(error),
             Err(error) => tracing::warn!("{error}; the token of the kubeconfig is used"),
         }
-        files.push(path);
     }
     if auth.username.is_some() && auth.token.is_some() {
         return Err("both a token and a user name are given; only one of them can count".into());

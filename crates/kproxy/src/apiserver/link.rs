@@ -72,7 +72,7 @@ impl Link {
     ) -> Result<Self, ClientError> {
         let files = Files::of(options);
         let settings = Settings::load(options)?;
-        let files = files.and(&settings.files);
+        let files = files.and(settings.files.clone());
         let config = &settings.config;
         let compresses = !config.disable_compression;
         let plugin = config.auth_info.exec.is_some();
@@ -264,31 +264,50 @@ where
     Ok(BoxCloneService::new(service))
 }
 
+/// A file, as it was before it was read: no change is missed.
+#[derive(Debug, Clone)]
+pub(super) struct Seen {
+    path: PathBuf,
+    key: Option<FileKey>,
+}
+
+impl Seen {
+    pub(super) fn now(path: impl AsRef<Path>) -> Self {
+        let path = path.as_ref().to_owned();
+        let key = key(&path);
+        Self { path, key }
+    }
+
+    /// A file that is gone for a moment is no better than what was read of it.
+    fn changed(&self) -> bool {
+        key(&self.path).is_some_and(|now| Some(now) != self.key)
+    }
+}
+
+fn key(path: &Path) -> Option<FileKey> {
+    fs::metadata(path)
+        .ok()
+        .map(|metadata| FileKey::new(&metadata))
+}
+
 /// The files a link was made of.
 #[derive(Debug)]
 struct Files {
-    keys: Vec<(PathBuf, Option<FileKey>)>,
+    all: Vec<Seen>,
     looked: Mutex<Instant>,
 }
 
 impl Files {
-    /// Before they are read, so that no change is missed.
     fn of(options: &ConnectionOptions) -> Self {
-        let mut files = Self {
-            keys: Vec::new(),
+        Self {
+            all: options.kubeconfig.iter().map(Seen::now).collect(),
             looked: Mutex::new(Instant::now()),
-        };
-        files.keys.extend(options.kubeconfig.iter().map(|path| {
-            let key = key(path);
-            (path.clone(), key)
-        }));
-        files
+        }
     }
 
     /// And those that they name.
-    fn and(mut self, named: &[PathBuf]) -> Self {
-        let named = named.iter().map(|path| (path.clone(), key(path)));
-        self.keys.extend(named);
+    fn and(mut self, named: Vec<Seen>) -> Self {
+        self.all.extend(named);
         self
     }
 
@@ -298,15 +317,37 @@ impl Files {
             return false;
         }
         *looked = Instant::now();
-        self.keys.iter().any(|(path, before)| {
-            // A file that is gone for a moment is no better than what was read of it.
-            key(path).is_some_and(|now| Some(now) != *before)
-        })
+        self.all.iter().any(Seen::changed)
     }
 }
 
-fn key(path: &Path) -> Option<FileKey> {
-    fs::metadata(path)
-        .ok()
-        .map(|metadata| FileKey::new(&metadata))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The kubelet may replace a token while it is being read.
+    #[test]
+    fn a_change_since_a_file_was_read_is_seen() {
+        let folder = tempfile::tempdir().unwrap();
+        let (kubeconfig, token) = (
+            folder.path().join("kubeconfig"),
+            folder.path().join("token"),
+        );
+        fs::write(&token, "old").unwrap();
+        let text = r#"{"clusters": [{"name": "c", "cluster": {"server": "https://192.0.2.1"}}],
+            "users": [{"name": "u", "user": {"tokenFile": "token"}}], "current-context": "x",
+            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}]}"#;
+        fs::write(&kubeconfig, text).unwrap();
+        let options = ConnectionOptions {
+            kubeconfig: Some(kubeconfig),
+            ..ConnectionOptions::default()
+        };
+        let files = Files::of(&options);
+        let settings = Settings::load(&options).unwrap();
+        fs::write(&token, "another").unwrap();
+        let files = files.and(settings.files);
+        assert!(!files.changed(), "looked at some time later");
+        *files.looked.lock().unwrap() = Instant::now().checked_sub(LOOK).unwrap();
+        assert!(files.changed());
+    }
 }

@@ -22,15 +22,19 @@ pub(super) fn of(server: &Uri, configured: Option<&str>) -> Result<Option<Interc
         .iter()
         .any(|scheme| url.starts_with(scheme));
     let proxy = Matcher::builder().all(url).build().intercept(server);
-    // Whatever is said of it, its password is not.
-    let shown = || match (url.split_once("://"), url.rsplit_once('@')) {
-        (Some((scheme, _)), Some((_, host))) => format!("{scheme}://{host}"),
-        _ => url.to_owned(),
-    };
     match proxy {
         Some(proxy) if is_proxy => Ok(Some(proxy)),
-        _ => Err(ClientError::Proxy(shown())),
+        _ => Err(ClientError::Proxy(without_password(url))),
     }
+}
+
+/// What may be said of a URL, however wrong it is.
+pub(super) fn without_password(url: &str) -> String {
+    let Some((user, host)) = url.rsplit_once('@') else {
+        return url.to_owned();
+    };
+    let scheme = user.split_once("://").map(|(scheme, _)| scheme);
+    scheme.map_or_else(|| host.to_owned(), |scheme| format!("{scheme}://{host}"))
 }
 
 fn of_environment(server: &Uri, variable: impl Fn(&str) -> Option<String>) -> Option<Intercept> {
@@ -155,7 +159,7 @@ mod tests {
         for url in ["http://h:1", "https://h", "socks5://me:pw@h:1080"] {
             assert!(of(&server, Some(url)).unwrap().is_some(), "{url}");
         }
-        for url in ["h:1", "foo://me:secret@h", "http://"] {
+        for url in ["h:1", "me:secret@h:1", "foo://me:secret@h", "http://"] {
             let error = of(&server, Some(url)).unwrap_err().to_string();
             assert!(
                 error.contains("only http") && !error.contains("secret"),

@@ -53,7 +53,9 @@ pub(super) struct Reflector {
     refused: u32,
     /// How often in a row a streaming list came to no end.
     endless: u32,
-    /// The list is complete that the last streaming list began with.
+    /// The server began to answer the last streaming list.
+    answered: bool,
+    /// The list is complete that it began with.
     listed: bool,
     /// The server may be asked for a streaming list.
     streaming: bool,
@@ -139,6 +141,7 @@ impl Reflector {
             behind: 0,
             refused: 0,
             endless: 0,
+            answered: false,
             listed: false,
             streaming: true,
             protobuf: true,
@@ -153,7 +156,7 @@ impl Reflector {
     pub(super) async fn run(mut self) -> Infallible {
         let mut next = Next::List;
         loop {
-            self.listed = false;
+            (self.answered, self.listed) = (false, false);
             let done = match next {
                 Next::List if self.streaming => self.stream(Next::List).await,
                 Next::List => self.pages().await,
@@ -195,8 +198,8 @@ impl Reflector {
                 self.protobuf = false;
                 return (tried, Duration::ZERO);
             }
-            if listing_as_stream && (failure.is_silence() || matches!(failure, Failure::Unfinished))
-            {
+            let is_endless = failure.is_silence() || matches!(failure, Failure::Unfinished);
+            if listing_as_stream && self.answered && is_endless {
                 // It knows nothing of `sendInitialEvents`, and waits for what changes.
                 self.endless += 1;
                 self.streaming = self.endless < ENDLESS;
@@ -328,6 +331,7 @@ impl Reflector {
         let began = Instant::now();
         let deadline = began + time + self.pace.grace;
         let mut transfer = self.transfer(&uri, Form::Watch).await?;
+        self.answered = true;
         let (mut events, mut expected) = (0_u64, Expectation::Unknown);
         loop {
             // A server that sends bookmarks never is silent for long, nor one that lists.

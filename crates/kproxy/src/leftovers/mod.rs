@@ -242,7 +242,7 @@ impl Cleaner {
             if clean && self.removed() == before {
                 tracing::debug!("leftovers of kube-proxy: none");
             }
-            if self.removed() != before {
+            if self.removed() != before && !self.is_contested() {
                 retry = FIRST_RETRY;
             }
         }
@@ -251,6 +251,12 @@ impl Cleaner {
     /// When something was removed last.
     fn removed(&self) -> Option<Instant> {
         self.removals.values().flatten().max().copied()
+    }
+
+    /// Whether somebody at work writes again what is removed. To be quicker than that one helps nobody, and
+    /// costs both.
+    fn is_contested(&self) -> bool {
+        self.removals.values().any(|it| it.len() >= TOO_OFTEN)
     }
 
     /// A family's rules.
@@ -426,6 +432,7 @@ mod tests {
         let what = What::NfTables(Family::Ipv4);
         for found in [Found::Removed, Found::Nothing, Found::Removed] {
             assert_eq!(cleaner.judge(what, found), (what, None));
+            assert!(!cleaner.is_contested());
         }
         // Gone for the moment only.
         for found in [Found::Removed, Found::Nothing] {
@@ -435,6 +442,7 @@ mod tests {
                 line.contains("comes back") && line.ends_with("pgrep -a kube-proxy"),
                 "{line}"
             );
+            assert!(cleaner.is_contested(), "looked for once a minute");
         }
         let other = What::NfTables(Family::Ipv6);
         assert_eq!(cleaner.judge(other, Found::Removed), (other, None));
@@ -443,5 +451,6 @@ mod tests {
             .removals
             .insert(what, vec![quiet.unwrap(); TOO_OFTEN]);
         assert_eq!(cleaner.judge(what, Found::Nothing), (what, None));
+        assert!(!cleaner.is_contested());
     }
 }

@@ -19,6 +19,7 @@ use super::counters::{Counters, count};
 use super::socket::Wildcard;
 use super::{Healthy, socket};
 use crate::events::{EventType, Recorder};
+use crate::logging::Repeats;
 
 /// A port that is taken is tried again after this time, or when something changes.
 const RETRY: Duration = Duration::from_secs(5);
@@ -165,12 +166,18 @@ async fn accept<S: Future<Output = ()> + Send + 'static>(
     serve: impl Fn(TcpStream) -> S,
 ) {
     let mut connections = Connections::new(most);
+    let mut repeats = Repeats::default();
     loop {
         connections.room().await;
         match listener.accept().await {
-            Ok((connection, _)) => connections.add(serve(connection)).await,
+            Ok((connection, _)) => {
+                repeats.over();
+                connections.add(serve(connection)).await;
+            }
             Err(error) => {
-                tracing::warn!("accept: {error}");
+                if let Some(times) = repeats.failed(&error.to_string()) {
+                    tracing::warn!("accept: {error} ({times} times)");
+                }
                 time::sleep(EXHAUSTED).await;
             }
         }

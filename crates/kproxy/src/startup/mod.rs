@@ -11,6 +11,7 @@
 
 mod capabilities;
 mod conntrack;
+mod descriptors;
 mod kernel;
 mod oom;
 mod seccomp;
@@ -155,12 +156,13 @@ pub enum StartupError {
     Threads(usize),
 }
 
-/// Carries a plan out. The process must have one thread.
+/// Carries a plan out, and raises the limit of open files. The process must have one thread.
 ///
 /// # Errors
 /// See [`StartupError`]. Where the kernel cannot filter system calls, that is logged and done without.
 pub fn begin(netns: &Netns, plan: &Plan) -> Result<Begun, StartupError> {
     require_kernel()?;
+    descriptors::raise_limit();
     let warnings = initialize(netns, &plan.settings)?;
     let leftovers = leftovers::prepare(netns, plan.leftovers.clone())?;
     match confine(&plan.confinement) {

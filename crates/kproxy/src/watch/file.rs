@@ -35,19 +35,22 @@ impl FileWatch {
     /// ENOSPC and EMFILE when the user's watches are used up.
     pub fn new(path: &Path) -> io::Result<Self> {
         let path = std::path::absolute(path)?;
-        let places = Places::of(&path)?;
+        let mut places = Places::new()?;
+        places.follow(&path)?;
         Ok(Self { path, places })
     }
 
     /// Whether the path may mean another file, or its file has other content, than at the last call; does not
-    /// wait. While a writer has it open it has not changed.
+    /// wait. While a writer has it open it has not changed. Where the user's watches are used up by now, that
+    /// is logged, and some changes may be missed: no reason to end for whoever is at work.
     ///
     /// # Errors
-    /// Of `read(2)`, and of watching.
+    /// Of `read(2)`.
     pub fn drain(&mut self) -> io::Result<bool> {
         let changed = self.places.read()?;
-        if changed {
-            self.places = Places::of(&self.path)?;
+        if changed && let Err(error) = self.places.follow_anew(&self.path) {
+            let path = self.path.display();
+            tracing::warn!("{path}: not all that leads there can be watched any more: {error}");
         }
         Ok(changed)
     }
@@ -62,19 +65,32 @@ impl AsFd for FileWatch {
 /// What is watched for a path as it is now.
 #[derive(Debug)]
 struct Places {
+    /// One for good: a user has few (`fs.inotify.max_user_instances`).
     inotify: OwnedFd,
+    watches: HashSet<i32>,
     /// Folders by their watches, and the entries that matter.
     entries: HashMap<i32, (PathBuf, HashSet<OsString>)>,
 }
 
 impl Places {
-    fn of(path: &Path) -> io::Result<Self> {
-        let mut places = Self {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
             inotify: inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?,
+            watches: HashSet::new(),
             entries: HashMap::new(),
-        };
-        places.follow(path)?;
-        Ok(places)
+        })
+    }
+
+    /// After a change: what does not matter any more is watched no more.
+    fn follow_anew(&mut self, path: &Path) -> io::Result<()> {
+        let before = core::mem::take(&mut self.watches);
+        self.entries.clear();
+        let followed = self.follow(path);
+        for watch in before.difference(&self.watches) {
+            // It may have gone with what it watched.
+            let _ = inotify::remove_watch(&self.inotify, *watch);
+        }
+        followed
     }
 
     /// Goes from the root along the path.
@@ -140,9 +156,12 @@ impl Places {
     }
 
     /// Watches what is at a path now; nothing if that is gone, or not to be read.
-    fn watch(&self, path: &Path, events: WatchFlags) -> io::Result<Option<i32>> {
+    fn watch(&mut self, path: &Path, events: WatchFlags) -> io::Result<Option<i32>> {
         match inotify::add_watch(&self.inotify, path, events | WatchFlags::MASK_ADD) {
-            Ok(watch) => Ok(Some(watch)),
+            Ok(watch) => {
+                self.watches.insert(watch);
+                Ok(Some(watch))
+            }
             Err(Errno::ACCESS | Errno::NOENT | Errno::NOTDIR) => Ok(None),
             Err(error) => Err(error.into()),
         }
@@ -161,6 +180,8 @@ impl Places {
                 Err(error) => return Err(error.into()),
             };
             changed |= match event.file_name() {
+                // The end of a watch: what ended it says so itself.
+                None if event.events().contains(ReadFlags::IGNORED) => false,
                 None => true,
                 Some(name) => {
                     let name = OsStr::from_bytes(name.to_bytes());
@@ -210,6 +231,7 @@ fn names(path: &Path) -> Vec<OsString> {
 mod tests {
     use std::fs::{File, Permissions};
     use std::io::Write as _;
+    use std::os::fd::AsRawFd as _;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     use super::*;
@@ -320,6 +342,29 @@ mod tests {
             put(it.join("a/b/f"));
         });
         tried.notices(true, |it| put(it.join("a/b/f")));
+    }
+
+    /// Instances and watches are few, and others on the node need them too.
+    #[test]
+    fn no_more_is_watched_after_many_changes() {
+        let mut tried = Tried::new("link/f", |it| {
+            for folder in ["one", "two"] {
+                fs::create_dir(it.join(folder)).unwrap();
+                put(it.join(folder).join("f"));
+            }
+            symlink("one", it.join("link")).unwrap();
+        });
+        let watched = |tried: &Tried| {
+            let instance = tried.watch.as_fd().as_raw_fd();
+            let shown = fs::read_to_string(format!("/proc/self/fdinfo/{instance}")).unwrap();
+            let watches = shown.lines().filter(|line| line.starts_with("inotify"));
+            (instance, watches.count())
+        };
+        let before = watched(&tried);
+        for target in ["two", "one"].repeat(20) {
+            tried.notices(true, |it| swap(&it.join("link"), target));
+        }
+        assert_eq!(watched(&tried), before);
     }
 
     /// As the kubelet mounts a ConfigMap.

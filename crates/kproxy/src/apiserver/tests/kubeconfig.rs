@@ -199,3 +199,25 @@ fn nobody_is_told_over_http() {
     );
     assert_eq!(came.as_deref(), Ok("http://192.0.2.1/"));
 }
+
+#[test]
+fn a_password_in_an_address_that_is_wrong_is_not_told() {
+    for (given, master) in [
+        (json!({"server": "ftp://me:secret@192.0.2.1"}), None),
+        (json!({"server": "https://me:secret@"}), None),
+        (json!({}), Some("ftp://me:secret@192.0.2.1")),
+        (json!({}), Some("me:secret@/x y")),
+    ] {
+        let error = comes_to(cluster(given), master).unwrap_err();
+        assert!(!error.contains("secret"), "{error}");
+    }
+}
+
+#[test]
+fn a_password_that_is_no_text_is_not_told() {
+    for field in ["password", "token"] {
+        let error = comes_to(user(json!({ field: 271_828 })), None).unwrap_err();
+        assert!(error.contains("expected"), "{error}");
+        assert!(!error.contains("271828"), "{error}");
+    }
+}

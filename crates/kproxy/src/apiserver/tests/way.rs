@@ -1,8 +1,10 @@
-//! Through proxies.
+//! Through proxies, and past what does not answer.
 
 use core::net::SocketAddr;
+use core::sync::atomic::{AtomicBool, Ordering};
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
 use std::{fs, io, thread};
 
 use super::fake::{Asked, Fake, Reply};
@@ -88,4 +90,41 @@ fn the_proxy_of_a_kubeconfig_is_gone_through() {
         let running = Running::start(reader(options, quick()));
         assert_eq!(running.changes.len(), 0, "{scheme}");
     }
+}
+
+/// That says nothing about what the server knows: thousands of nodes that would ask for pages from then on
+/// are the last thing it needs.
+#[test]
+fn a_server_that_does_not_begin_to_answer_is_asked_for_a_stream_again() {
+    let fake = Fake::start(|asked: &Asked| Reply::all(asked, "1", &[]));
+    let silent = Arc::new(AtomicBool::new(true));
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (address, server) = (listener.local_addr().unwrap(), fake.address);
+    let is_silent = Arc::clone(&silent);
+    thread::spawn(move || {
+        let mut held = Vec::new();
+        for near in listener.incoming() {
+            let mut near = near.unwrap();
+            if is_silent.load(Ordering::SeqCst) {
+                held.push(near);
+                continue;
+            }
+            let mut far = TcpStream::connect(server).unwrap();
+            let (mut from, mut to) = (near.try_clone().unwrap(), far.try_clone().unwrap());
+            thread::spawn(move || io::copy(&mut from, &mut to));
+            thread::spawn(move || io::copy(&mut far, &mut near));
+        }
+    });
+    let pace = Pace {
+        silence: Duration::from_millis(500),
+        ..quick()
+    };
+    let mut reader = reader(options(format!("http://{address}")), pace);
+    let board = reader.board();
+    let loading = thread::spawn(move || reader.load(&never(), |_| ()).unwrap());
+    until(|| board.snapshot().iter().all(|it| it.errors >= 3));
+    silent.store(false, Ordering::SeqCst);
+    assert_eq!(loading.join().unwrap(), Loaded::Synced);
+    let first = fake.asked(Kind::Service).remove(0);
+    assert!(first.is_stream(), "pages: {}", first.query);
 }
