@@ -91,6 +91,29 @@ fn all_threads_give_up_what_they_do_not_need() {
     });
 }
 
+/// As kube-proxy: what a container runtime starts it with would not do for many health check node ports.
+#[test]
+fn it_may_open_as_many_files_as_its_limit_can_be_raised_to() {
+    serving(|mut sandbox| {
+        let mut events = Events::open().unwrap();
+        let source = format!("dir:{}", sandbox.folder().display());
+        let mut command = Command::new("prlimit");
+        command
+            .args(["--nofile=64:4000", "--"])
+            .arg(env!("CARGO_BIN_EXE_kproxy"))
+            .args(["run", "--seccomp=kill", "--no-node", "--source", &source])
+            .args(["--state-dir", "/nowhere"])
+            .stderr(Stdio::null());
+        let running = Running(command.spawn().unwrap());
+        sandbox.until(&mut events, is_served);
+        let limits = fs::read_to_string(format!("/proc/{}/limits", running.0.id())).unwrap();
+        let files = limits.lines().find(|it| it.starts_with("Max open files"));
+        let numbers: Vec<_> = files.unwrap().split_whitespace().skip(3).collect();
+        assert_eq!(numbers, ["4000", "4000", "files"], "{limits}");
+        assert_eq!(running.stop(), 0);
+    });
+}
+
 #[test]
 fn another_user_with_one_capability_will_do() {
     serving(|mut sandbox| {
