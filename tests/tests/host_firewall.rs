@@ -1,11 +1,8 @@
 //! Base chains of others beside ours: which see a node port, and which drop what we forward.
 
-use core::{
-    net::{IpAddr, SocketAddr},
-    time::Duration,
-};
+use core::{net::SocketAddr, time::Duration};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use e2e::{
     folder::Folder,
     proxy::Proxy,
@@ -20,62 +17,115 @@ use netns_lab::{Probe, Topology, Transport, Verdict};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 const SILENCE: Duration = Duration::from_millis(300);
-const NODE: &str = "192.168.0.2";
+/// Addresses of one family.
+struct Net {
+    family: Family,
+    node: &'static str,
+    client: &'static str,
+    /// Whom the recipe lets in.
+    friend: &'static str,
+    pod: &'static str,
+    cluster_ip: &'static str,
+}
 
-const MANIFESTS: &str = r#"
+const NETS: [Net; 2] = [
+    Net {
+        family: Family::Ipv4,
+        node: "192.168.0.2",
+        client: "203.0.113.2",
+        friend: "10.0.9.1",
+        pod: "10.0.1.1",
+        cluster_ip: "172.30.0.41",
+    },
+    Net {
+        family: Family::Ipv6,
+        node: "2001:db8::2",
+        client: "2001:db8:1::2",
+        friend: "fd00:10:9::1",
+        pod: "fd00:10:1::1",
+        cluster_ip: "fd00:96::41",
+    },
+];
+
+impl Net {
+    fn manifests(&self) -> String {
+        let Self {
+            node,
+            pod,
+            cluster_ip,
+            ..
+        } = self;
+        let address_type = match self.family {
+            Family::Ipv4 => "IPv4",
+            Family::Ipv6 => "IPv6",
+        };
+        format!(
+            "
 apiVersion: v1
 kind: Node
-metadata: {name: node-a}
-status: {addresses: [{type: InternalIP, address: 192.168.0.2}]}
+metadata: {{name: node-a}}
+status: {{addresses: [{{type: InternalIP, address: '{node}'}}]}}
 ---
 apiVersion: v1
 kind: Service
-metadata: {name: web, namespace: default}
+metadata: {{name: web, namespace: default}}
 spec:
-  clusterIP: 172.30.0.41
+  clusterIP: '{cluster_ip}'
   type: NodePort
-  ports: [{name: http, port: 80, nodePort: 30080}]
+  ports: [{{name: http, port: 80, nodePort: 30080}}]
 ---
 apiVersion: discovery.k8s.io/v1
 kind: EndpointSlice
-metadata: {name: web-a, namespace: default, labels: {kubernetes.io/service-name: web}}
-addressType: IPv4
-ports: [{name: http, port: 8080}]
-endpoints: [{addresses: [10.0.1.1]}]
-"#;
-
-/// The recipe of docs/DATAPLANE.md.
-const RECIPE: &str = "
-table inet host-firewall {
-    chain node-ports {
-        type filter hook prerouting priority -150; policy accept;
-        fib daddr type local ip saddr != 10.0.0.0/8 tcp dport 30000-32767 drop
+metadata: {{name: web-a, namespace: default, labels: {{kubernetes.io/service-name: web}}}}
+addressType: {address_type}
+ports: [{{name: http, port: 8080}}]
+endpoints: [{{addresses: ['{pod}']}}]
+"
+        )
     }
-}";
+
+    /// The table of somebody who drops what is forwarded.
+    fn drops(&self) -> (&'static str, &'static str) {
+        match self.family {
+            Family::Ipv4 => ("ip", "table ip other, chain forward"),
+            Family::Ipv6 => ("ip6", "table ip6 other, chain forward"),
+        }
+    }
+}
+
+/// The recipe of docs/DATAPLANE.md, as it stands there.
+fn recipe() -> Result<&'static str> {
+    let text = include_str!("../../docs/DATAPLANE.md");
+    let from = text.split_once("node ports, come before");
+    let block = from.and_then(|(_, it)| it.split_once("```text\n")?.1.split_once("```"));
+    Ok(block.context("no recipe for node ports")?.0)
+}
 
 #[test]
 fn host_chains_and_node_ports() -> Result<()> {
-    let client: IpAddr = "203.0.113.2".parse()?;
-    let friend: IpAddr = "10.0.9.1".parse()?;
+    NETS.iter().try_for_each(beside)
+}
+
+fn beside(net: &Net) -> Result<()> {
     let topology = Topology::builder()
-        .node([NODE.parse()?])
-        .host("client", [client])
-        .host("friend", [friend])
-        .host("pod", ["10.0.1.1".parse()?])
+        .node([net.node.parse()?])
+        .host("client", [net.client.parse()?])
+        .host("friend", [net.friend.parse()?])
+        .host("pod", [net.pod.parse()?])
         .build()?;
     topology.serve("pod", Transport::Tcp, 8080)?;
     let folder = Folder::new()?;
     let node = NodeSpec {
         name: "node-a".to_owned(),
-        addresses: vec![NODE.parse()?],
+        addresses: vec![net.node.parse()?],
         ..NodeSpec::default()
     };
-    let mut proxy = Proxy::start(topology.node(), folder.path(), &node, Family::Ipv4)?;
-    folder.write("all.yaml", MANIFESTS)?;
+    let mut proxy = Proxy::start(topology.node(), folder.path(), &node, net.family)?;
+    folder.write("all.yaml", &net.manifests())?;
     proxy.sync()?;
     let node_port = Probe {
         transport: Transport::Tcp,
-        to: SocketAddr::new(NODE.parse()?, 30080),
+        to: SocketAddr::new(net.node.parse()?, 30080),
     };
     let reaches = |from: &str, patience| -> Result<bool> {
         Ok(match topology.probe(from, node_port, patience)? {
@@ -98,7 +148,7 @@ fn host_chains_and_node_ports() -> Result<()> {
         "an input chain sees no node port"
     );
 
-    ruleset::load(topology.node(), RECIPE)?;
+    ruleset::load(topology.node(), recipe()?)?;
     ensure!(
         !reaches("client", SILENCE)?,
         "dropped before the translation"
@@ -107,19 +157,21 @@ fn host_chains_and_node_ports() -> Result<()> {
     ruleset::load(topology.node(), "delete table inet host-firewall")?;
 
     // An accept of ours cannot overrule it: `kproxy check` names it.
-    let drops = "
-        table ip other
-        add chain ip other forward { type filter hook forward priority 10; policy drop; }
-    ";
-    ruleset::load(topology.node(), drops)?;
+    let (family, place) = net.drops();
+    let drops = format!(
+        "
+        table {family} other
+        add chain {family} other forward {{ type filter hook forward priority 10; policy drop; }}
+    "
+    );
+    ruleset::load(topology.node(), &drops)?;
     ensure!(!reaches("client", SILENCE)?, "dropped by another table");
     let state = folder.path().to_owned();
     let findings = topology
         .node()
         .run(move || check(&Netns::Current, &state))??;
     let named = findings.iter().any(|it| {
-        (it.check, it.level) == (Check::Forward, Level::Problem)
-            && it.message.contains("table ip other, chain forward")
+        (it.check, it.level) == (Check::Forward, Level::Problem) && it.message.contains(place)
     });
     ensure!(named, "{findings:?}");
     Ok(())
