@@ -97,12 +97,14 @@ fn it_may_open_as_many_files_as_its_limit_can_be_raised_to() {
     serving(|mut sandbox| {
         let mut events = Events::open().unwrap();
         let source = format!("dir:{}", sandbox.folder().display());
+        let state = tempfile::tempdir().unwrap();
         let mut command = Command::new("prlimit");
         command
             .args(["--nofile=64:4000", "--"])
             .arg(env!("CARGO_BIN_EXE_kproxy"))
             .args(["run", "--seccomp=kill", "--no-node", "--source", &source])
-            .args(["--state-dir", "/nowhere"])
+            .arg("--state-dir")
+            .arg(state.path())
             .stderr(Stdio::null());
         let running = Running(command.spawn().unwrap());
         sandbox.until(&mut events, is_served);
@@ -347,7 +349,7 @@ fn without_the_capability_it_says_which_is_missing() {
         command
             .args(["--bounding-set=-net_admin", "--inh-caps=-all", "--"])
             .arg(env!("CARGO_BIN_EXE_kproxy"))
-            .args(["run", "--no-node", "--state-dir", "/nowhere", "--source"])
+            .args(["run", "--no-node", "--source"])
             .arg(format!("dir:{}", sandbox.folder().display()));
         let output = command.output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
