@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use super::fake::{Asked, Fake, Reply};
+use super::fake::{Asked, Fake, Reply, Step, event, whole};
 use super::*;
 use crate::apiserver::ClientError;
 
@@ -96,6 +96,58 @@ fn a_kubeconfig_that_changes_is_read_again() {
     until(|| board.snapshot().iter().all(|it| it.errors >= 1));
     kubeconfig(folder.path(), &fake.url(), &json!({"token": "new"}));
     assert_eq!(loading.join().unwrap(), Loaded::Synced);
+}
+
+/// How many connections to a server this network namespace has.
+fn connections(server: &Fake) -> usize {
+    let table = fs::read_to_string("/proc/thread-self/net/tcp").unwrap();
+    let port = format!(":{:04X}", server.address.port());
+    let to_it = |line: &&str| {
+        let mut fields = line.split_whitespace().skip(2);
+        let remote = fields.next().is_some_and(|remote| remote.ends_with(&port));
+        // TCP_ESTABLISHED
+        remote && fields.next() == Some("01")
+    };
+    table.lines().filter(to_it).count()
+}
+
+/// As the kubelet does it about once an hour.
+#[test]
+fn a_token_that_is_replaced_ends_no_watch_and_the_old_connection_goes_with_the_last_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let token = folder.path().join("token");
+    fs::write(&token, "old").unwrap();
+    let (send, later) = tokio::sync::mpsc::unbounded_channel();
+    let later = once([later]);
+    let fake = Fake::start_secure(move |asked: &Asked| {
+        if asked.kind() == Kind::Service && asked.is_list() {
+            let all = Step::Bytes(whole(asked, "5", &two()));
+            return Reply::body(asked, [all, Step::Later(later().unwrap())]);
+        }
+        if asked.is_list() {
+            return Reply::body(asked, [Step::Bytes(whole(asked, "5", &[]))]);
+        }
+        // Has others come again until they bring the new one.
+        let stays = asked.header("authorization") == "Bearer new";
+        Reply::body(asked, stays.then_some(Step::Hang))
+    });
+    let options = kubeconfig(folder.path(), &fake.url(), &json!({"tokenFile": "token"}));
+    let mut running = Running::start(reader(options, quick()));
+    fs::write(&token, "new").unwrap();
+    let renewed = |kind| {
+        let last = fake.asked(kind).pop().unwrap();
+        last.header("authorization") == "Bearer new"
+    };
+    until(|| renewed(Kind::EndpointSlice) && renewed(Kind::Node));
+    let first = fake.asked(Kind::Service).remove(0);
+    assert!(fake.asked(Kind::Node).pop().unwrap().connection != first.connection);
+    let change = event(&first, "DELETED", &service("a", 6, "10.96.0.1"));
+    send.send(change).unwrap();
+    assert_eq!(running.all(3)[2..], ["a gone"]);
+    assert_eq!(fake.asked(Kind::Service).len(), 1);
+    until(|| connections(&fake) == 2);
+    drop(send);
+    until(|| renewed(Kind::Service) && connections(&fake) == 1);
 }
 
 #[test]
