@@ -20,6 +20,7 @@ pub mod decode;
 mod error;
 mod expectation;
 mod facts;
+mod failure;
 mod gather;
 mod known;
 mod kubeconfig;

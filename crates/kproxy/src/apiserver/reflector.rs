@@ -7,24 +7,25 @@
 //! ```
 //! Lists never ask for more than the server's cache holds: `resourceVersion=0` at first, then the
 //! last version seen or a later one; where the server has never heard of that, a consistent streaming
-//! list, so that a server that lags behind does not take us back. What a list does not hold any more is gone at its end, never
-//! before, and never because the server cannot be reached.
+//! list, so that a server that lags behind does not take us back. What a list does not hold any more is
+//! gone at its end, never before, and never because the server cannot be reached.
 
 use core::convert::Infallible;
 use core::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
+use super::Client;
 use super::backoff::{Backoff, Random};
 use super::board::ApiBoard;
-use super::decode::{DecodeError, Form, Item, ListEnd};
+use super::decode::{Form, Item, ListEnd};
 use super::expectation::Expectation;
+use super::failure::Failure;
 use super::outbox::Outbox;
 use super::pace::Pace;
 use super::resource::{Resource, encoded};
 use super::store::Store;
 use super::transfer::{Transfer, TransferError};
-use super::{Client, ClientError, Refusal};
 use crate::logging::Repeats;
 
 /// A server without streaming lists that has not heard of our version so often will not: what it has
@@ -81,46 +82,6 @@ enum Next {
 struct Closed {
     /// Too soon for a server that is well.
     at_once: bool,
-}
-
-/// Why a list or watch failed.
-#[derive(Debug)]
-enum Failure {
-    Transfer(TransferError),
-    /// An `ERROR` event.
-    Event(Refusal),
-    /// The stream ended before all objects were sent.
-    Unfinished,
-}
-
-impl From<TransferError> for Failure {
-    fn from(error: TransferError) -> Self {
-        Self::Transfer(error)
-    }
-}
-
-impl core::fmt::Display for Failure {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match self {
-            Self::Transfer(error) => error.fmt(f),
-            Self::Event(refusal) => refusal.fmt(f),
-            Self::Unfinished => f.write_str("the list ended before all objects were sent"),
-        }
-    }
-}
-
-impl Failure {
-    const fn is_silence(&self) -> bool {
-        matches!(self, Self::Transfer(error) if error.is_silence())
-    }
-
-    fn refusal(&self) -> Option<&Refusal> {
-        match self {
-            Self::Transfer(TransferError::Client(ClientError::Refused(refusal)))
-            | Self::Event(refusal) => Some(refusal),
-            _ => None,
-        }
-    }
 }
 
 impl Reflector {
@@ -500,11 +461,5 @@ impl Reflector {
             it.absent = false;
         });
         Ok(transfer)
-    }
-}
-
-impl From<DecodeError> for TransferError {
-    fn from(error: DecodeError) -> Self {
-        Self::Decode(error)
     }
 }

@@ -31,6 +31,12 @@ pub(super) enum TransferError {
     Encoding(String),
 }
 
+impl From<DecodeError> for TransferError {
+    fn from(error: DecodeError) -> Self {
+        Self::Decode(error)
+    }
+}
+
 impl TransferError {
     /// Nothing came for too long.
     pub(super) const fn is_silence(&self) -> bool {
