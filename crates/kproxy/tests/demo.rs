@@ -121,8 +121,9 @@ fn run_as_nobody(program: &Path) -> Output {
 #[test]
 fn interrupting_it_leaves_nothing() {
     let before = links();
-    let mut child = Command::new(KPROXY)
-        .args(["demo", "--flows", "100000"])
+    // A shell's background jobs are deaf to it, and so are their children.
+    let mut child = Command::new("env")
+        .args(["--default-signal=INT", KPROXY, "demo", "--flows", "100000"])
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
