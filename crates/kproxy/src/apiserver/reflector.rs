@@ -255,10 +255,7 @@ impl Reflector {
         let (kind, next) = (self.resource.kind, pause.as_secs_f64());
         let reason = failure.to_string();
         match self.repeats.failed(&reason) {
-            Some(1) => tracing::warn!("{kind}: {reason}; next try in {next:.1} s"),
-            Some(tries) => {
-                tracing::warn!("{kind}: failed {tries} times: {reason}; next try in {next:.1} s");
-            }
+            Some(tries) => tracing::warn!("{kind}: {tries}{reason}; next try in {next:.1} s"),
             None => tracing::debug!("{kind}: {reason}; next try in {next:.1} s"),
         }
         self.store.board().update(self.resource.kind, |it| {
@@ -450,11 +447,8 @@ impl Reflector {
         let kind = self.resource.kind;
         let transfer =
             Transfer::begin(&self.client, kind, form, uri, &accept, self.pace.silence).await?;
-        if let Some((tries, since)) = self.repeats.over() {
-            let seconds = since.as_secs_f64();
-            tracing::info!(
-                "{kind}: the server answers again; {tries} tries had failed, the first {seconds:.1} s ago"
-            );
+        if let Some(over) = self.repeats.over() {
+            tracing::info!("{kind}: the server answers again; {over}");
         }
         self.store.board().update(kind, |it| {
             it.last_error = None;

@@ -175,8 +175,8 @@ async fn accept<S: Future<Output = ()> + Send + 'static>(
                 connections.add(serve(connection)).await;
             }
             Err(error) => {
-                if let Some(times) = repeats.failed(&error.to_string()) {
-                    tracing::warn!("accept: {error} ({times} times)");
+                if let Some(tries) = repeats.failed(&error.to_string()) {
+                    tracing::warn!("accept: {tries}{error}");
                 }
                 time::sleep(EXHAUSTED).await;
             }

@@ -14,7 +14,7 @@ mod repeats;
 mod text;
 
 pub use progress::Progress;
-pub use repeats::Repeats;
+pub(crate) use repeats::Repeats;
 
 use core::cell::RefCell;
 use core::fmt::{self, Write as _};

@@ -1,5 +1,6 @@
 //! What fails again and again.
 
+use core::fmt;
 use core::time::Duration;
 use std::time::Instant;
 
@@ -9,7 +10,7 @@ const REMINDER: Duration = Duration::from_secs(60);
 /// What the log says of something that is tried until it succeeds: a line when that begins to fail or has another
 /// reason, a reminder once a minute while it goes on, and one when it is over. Not one a try.
 #[derive(Debug, Default)]
-pub struct Repeats(Option<Failing>);
+pub(crate) struct Repeats(Option<Failing>);
 
 #[derive(Debug)]
 struct Failing {
@@ -22,17 +23,18 @@ struct Failing {
 
 impl Repeats {
     /// Counts a failure. Returns how many there are by now if it is to be told.
-    pub fn failed(&mut self, reason: &str) -> Option<u64> {
+    pub(crate) fn failed(&mut self, reason: &str) -> Option<Tries> {
         self.failed_at(reason, Instant::now())
     }
 
-    /// It succeeded. Returns how often it had failed, and since when, if it had.
-    pub fn over(&mut self) -> Option<(u64, Duration)> {
+    /// It succeeded. Returns what had failed before, if anything.
+    pub(crate) fn over(&mut self) -> Option<Over> {
         let Failing { tries, since, .. } = self.0.take()?;
-        Some((tries, since.elapsed()))
+        let since = since.elapsed();
+        Some(Over { tries, since })
     }
 
-    fn failed_at(&mut self, reason: &str, now: Instant) -> Option<u64> {
+    fn failed_at(&mut self, reason: &str, now: Instant) -> Option<Tries> {
         let failing = self.0.get_or_insert_with(|| Failing {
             since: now,
             tries: 0,
@@ -45,7 +47,34 @@ impl Repeats {
         }
         reason.clone_into(&mut failing.said);
         failing.reminder = now + REMINDER;
-        Some(failing.tries)
+        Some(Tries(failing.tries))
+    }
+}
+
+/// How often something has failed by now. Shown before the reason: nothing, the first time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Tries(u64);
+
+impl fmt::Display for Tries {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            1 => Ok(()),
+            tries => write!(f, "failed {tries} times: "),
+        }
+    }
+}
+
+/// How often it had failed, and since when.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Over {
+    tries: u64,
+    since: Duration,
+}
+
+impl fmt::Display for Over {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (tries, seconds) = (self.tries, self.since.as_secs_f64());
+        write!(f, "{tries} tries had failed, the first {seconds:.1} s ago")
     }
 }
 
@@ -70,8 +99,10 @@ mod tests {
         ]
         .map(|(time, reason)| repeats.failed_at(reason, at(time)));
         let expected = [Some(1), None, Some(3), None, None, Some(6), None];
-        assert_eq!(told, expected);
-        assert_eq!(repeats.over().map(|(tries, _)| tries), Some(7));
-        assert_eq!(repeats.failed("b"), Some(1));
+        assert_eq!(told, expected.map(|it| it.map(Tries)));
+        assert_eq!(repeats.over().map(|it| it.tries), Some(7));
+        assert_eq!(repeats.failed("b"), Some(Tries(1)));
+        let shown = [1, 3].map(|tries| Tries(tries).to_string());
+        assert_eq!(shown, ["", "failed 3 times: "]);
     }
 }

@@ -17,21 +17,15 @@ impl Fault {
         let text = error.to_string();
         let next = pause.as_secs_f64();
         match self.0.failed(&text) {
-            Some(1) => tracing::error!("{family}: {text}; next try in {next:.1} s"),
-            Some(tries) => {
-                tracing::error!("{family}: failed {tries} times: {text}; next try in {next:.1} s");
-            }
+            Some(tries) => tracing::error!("{family}: {tries}{text}; next try in {next:.1} s"),
             None => tracing::debug!("{family}: {text}; next try in {next:.1} s"),
         }
     }
 
     /// A try succeeded.
     pub(super) fn succeeded(&mut self, family: Family) {
-        if let Some((tries, since)) = self.0.over() {
-            let seconds = since.as_secs_f64();
-            tracing::info!(
-                "{family}: in force again; {tries} tries had failed, the first {seconds:.1} s ago"
-            );
+        if let Some(over) = self.0.over() {
+            tracing::info!("{family}: in force again; {over}");
         }
     }
 }
